@@ -1,7 +1,9 @@
-//! Draws charts of many kinds into a folder, for visual inspection after a change:
+//! Draws pictures of many kinds into a folder, for visual inspection after a change:
 //! `cargo run -p hemiola-plot --example gallery -- FOLDER` writes SVG, PNG (light and dark) and text.
 
-use hemiola_plot::{Chart, ChartAxis, ChartLine, ChartPanel, ColorScheme, LegendPlacement};
+use hemiola_plot::{
+    Chart, ChartAxis, ChartLine, ChartPanel, ColorScheme, ConfusionPlot, LegendPlacement, Picture, TopicsPlot,
+};
 use std::path::Path;
 
 /// Synthetic learning curve over 40 epochs.
@@ -22,8 +24,60 @@ fn runs(names: &[&str]) -> Chart {
     Chart::new().panel(epochs).panel(seconds).mark("model that was kept")
 }
 
+/// Coefficients against a descending penalty: eight with names, and twelve small ones without.
+fn coefficients() -> Chart {
+    let lambda = |step: i32| 10_f64.powf(f64::from(-step) / 12.0);
+    let value = |number: usize, step: i32| {
+        let after = f64::from(step) - 2.0 * number as f64;
+        let size = if number < 8 { 1.4 - 0.15 * number as f64 } else { 0.12 };
+        (if number % 3 == 1 { -size } else { size }) * (1.0 - (-after.max(0.0) / 9.0).exp())
+    };
+    let axis = ChartAxis::new("lambda").logarithmic().reversed();
+    let panel = (0..20).rev().fold(ChartPanel::new(axis, ChartAxis::new("coefficient")), |panel, number| {
+        let name = if number < 8 { format!("feature_{}", number * 17 + 3) } else { String::new() };
+        let line = ChartLine::new(&name, (0..36).map(|step| [lambda(step), value(number, step)])).series(number);
+        panel.line(if number < 8 { line } else { line.muted() })
+    });
+    let chart = Chart::new().panel(panel.rule(0.021, "chosen: 0.021")).columns(1).frame_height(340.0);
+    chart.labels(LegendPlacement::LineEnds).title("Coefficient path")
+}
+
+/// Confusion matrix in which most errors are between neighbouring classes.
+fn confusion(names: &[String], examples: u64) -> ConfusionPlot {
+    let count = |row: usize, column: usize| match row.abs_diff(column) {
+        0 => examples - examples * (row as u64 % 7) / 20,
+        distance if distance < 4 => examples * ((row * 31 + column * 17) % 5) as u64 / (25 * distance as u64),
+        _ => u64::from((row * 7 + column * 13).is_multiple_of(41)),
+    };
+    let counts: Vec<Vec<u64>> =
+        (0..names.len()).map(|row| (0..names.len()).map(|column| count(row, column)).collect()).collect();
+    ConfusionPlot::new(names, &counts)
+}
+
+fn numbered(count: usize, name: &str) -> Vec<String> {
+    (0..count).map(|number| format!("{name}{number}")).collect()
+}
+
+/// Topics whose prevalence and weights decrease.
+fn topics(count: usize) -> TopicsPlot {
+    let words = ["network", "gradient", "kernel", "likelihood", "reinforcement", "spike", "classification", "eye"];
+    let total: f64 = (1..=count).map(|topic| 1.0 / topic as f64).sum();
+    (0..count).fold(TopicsPlot::new().title("Topics"), |plot, topic| {
+        let weight = |rank: usize| 0.12 / (1.0 + rank as f64) / (1.0 + (topic % 9) as f64 / 4.0);
+        let terms = (0..8).map(|rank| (words[(topic * 3 + rank) % words.len()], weight(rank)));
+        plot.topic(&(topic * 7 % count + 1).to_string(), 1.0 / (topic + 1) as f64 / total, terms)
+    })
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::args().nth(1).ok_or("name a folder")?;
+    let write = |name: &str, picture: &Picture, text: &str| -> Result<(), Box<dyn std::error::Error>> {
+        let write = |end: &str, bytes: &[u8]| std::fs::write(Path::new(&folder).join(format!("{name}{end}")), bytes);
+        write(".svg", picture.svg().as_bytes())?;
+        write(".png", &picture.png(ColorScheme::Light, 2.0)?)?;
+        write("-dark.png", &picture.png(ColorScheme::Dark, 2.0)?)?;
+        Ok(write(".txt", text.as_bytes())?)
+    };
     let eight = ["one", "two", "three", "four", "five", "six", "seven", "eight"];
     let long = "movielens-1m-rank-64-step-0.05-l2-0.02-seed-".repeat(4);
     let axes = || (ChartAxis::new("epoch").integer_ticks(), ChartAxis::new("error"));
@@ -43,14 +97,29 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("bands", Chart::new().panel(bands).labels(LegendPlacement::LineEnds).title("Mean, lowest and highest")),
         ("wide", Chart::new().panel(logarithmic).panel(gaps)),
         ("empty", Chart::new().panel(ChartPanel::new(axes().0, axes().1))),
+        ("coefficients", coefficients()),
     ];
     for (name, chart) in charts {
-        let write = |end: &str, bytes: &[u8]| std::fs::write(Path::new(&folder).join(format!("{name}{end}")), bytes);
-        let picture = chart.picture();
-        write(".svg", picture.svg().as_bytes())?;
-        write(".png", &picture.png(ColorScheme::Light, 2.0)?)?;
-        write("-dark.png", &picture.png(ColorScheme::Dark, 2.0)?)?;
-        write(".txt", chart.text(80).as_bytes())?;
+        write(name, &chart.picture(), &chart.text(80))?;
+    }
+    let iris = ["setosa", "versicolor", "virginica"].map(str::to_owned);
+    let newsgroups = numbered(20, "comp.sys.ibm.pc.hardware.");
+    let matrices = [
+        ("confusion-1", confusion(&iris[..1], 10)),
+        ("confusion-2", confusion(&["-1".into(), "1".into()], 25_000).title("Two classes")),
+        ("confusion-3", confusion(&iris, 50).other("label not in the model", &[1, 0, 2])),
+        ("confusion-10", confusion(&numbered(10, ""), 1000).title("Handwritten digits")),
+        ("confusion-20", confusion(&newsgroups, 390)),
+        ("confusion-30", confusion(&numbered(30, "class "), 4_000_000)),
+        ("confusion-60", confusion(&numbered(60, "class "), 200)),
+        ("confusion-400", confusion(&numbered(400, "class "), 20)),
+    ];
+    for (name, matrix) in matrices {
+        write(name, &matrix.picture(), &matrix.text(80))?;
+    }
+    for count in [3, 20, 100] {
+        let plot = topics(count).note("and 12 more topics with 3.1 % of the tokens");
+        write(&format!("topics-{count}"), &plot.picture(), &plot.text(100))?;
     }
     Ok(())
 }

@@ -199,6 +199,21 @@ mod tests {
     }
 
     #[test]
+    fn counts_are_readable_on_every_shade_of_a_confusion_matrix() {
+        use crate::confusion::{SHADE_COLOR, count_color};
+        for scheme in [ColorScheme::Light, ColorScheme::Dark] {
+            let [ground, full] = [ColorRole::Background, SHADE_COLOR].map(|role| scheme.color(role).0);
+            for percent in 0..=100 {
+                let shade = f64::from(percent) / 100.0;
+                let mixed = |part: usize| f64::from(ground[part]) * (1.0 - shade) + f64::from(full[part]) * shade;
+                let cell = RgbColor([0, 1, 2].map(|part| mixed(part).round() as u8));
+                let found = contrast(scheme.color(count_color(shade)), cell);
+                assert!(found > 3.7, "{scheme:?}, shade {shade}: {found}");
+            }
+        }
+    }
+
+    #[test]
     fn series_are_distinguishable_with_every_color_vision() {
         for scheme in [ColorScheme::Light, ColorScheme::Dark] {
             for (eye, matrix) in VISION_MATRICES.iter().enumerate() {

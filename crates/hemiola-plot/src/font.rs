@@ -3,11 +3,17 @@
 //! PNG output draws with it. SVG output leaves the font to the reader and uses these widths for the
 //! layout only. DejaVu is wider than the fonts of browsers, so a text that fits here fits there.
 
+use std::sync::LazyLock;
 use ttf_parser::{Face, GlyphId, OutlineBuilder};
 
-fn face(bold: bool) -> Face<'static> {
-    let bytes = if bold { dejavu::sans::bold() } else { dejavu::sans::regular() };
-    Face::parse(bytes, 0).expect("the font in the program is sound")
+/// Regular and bold font. Parsing the tables costs more than measuring a word.
+static FACES: LazyLock<[Face<'static>; 2]> = LazyLock::new(|| {
+    [dejavu::sans::regular(), dejavu::sans::bold()]
+        .map(|bytes| Face::parse(bytes, 0).expect("the font in the program is sound"))
+});
+
+fn face(bold: bool) -> &'static Face<'static> {
+    &FACES[usize::from(bold)]
 }
 
 /// Width of a line of text of this size.
@@ -19,7 +25,7 @@ pub(crate) fn width(text: &str, size: f64, bold: bool) -> f64 {
 pub(crate) fn widths(text: &str, size: f64, bold: bool) -> Vec<f64> {
     let face = face(bold);
     let scale = size / f64::from(face.units_per_em());
-    text.chars().map(|letter| advance(&face, glyph(&face, letter)) * scale).collect()
+    text.chars().map(|letter| advance(face, glyph(face, letter)) * scale).collect()
 }
 
 /// Sends the outlines of a line of text to `sink`. Its left end is at the origin, and y points
@@ -29,10 +35,10 @@ pub(crate) fn outlines(text: &str, size: f64, bold: bool, sink: &mut dyn Outline
     let scale = size / f64::from(face.units_per_em());
     let mut right = 0.0;
     for letter in text.chars() {
-        let glyph = glyph(&face, letter);
+        let glyph = glyph(face, letter);
         // A character without an outline, such as a space, only advances.
         let _ = face.outline_glyph(glyph, &mut GlyphTransform { sink, scale, right });
-        right += advance(&face, glyph) * scale;
+        right += advance(face, glyph) * scale;
     }
 }
 

@@ -1,9 +1,10 @@
-//! Line charts and vector pictures, from data to bytes.
+//! Line charts, confusion matrices, topics and vector pictures, from data to bytes.
 //!
 //! The crate has two layers. A [`Picture`] is a list of lines, polygons, circles and texts whose
 //! colors are roles. It becomes SVG that follows the reader's light or dark setting, or PNG in one
 //! color scheme. A [`Chart`] lays out lines over axes and draws them on a picture, or with
-//! characters for a terminal. Drawings other than charts use a picture directly.
+//! characters for a terminal. A [`ConfusionPlot`] and a [`TopicsPlot`] do the same for classifiers
+//! and topic models. Other drawings use a picture directly.
 //!
 //! The crate opens no file, asks the system for no fonts, and does not depend on the machine: one
 //! chart always gives the same bytes.
@@ -27,18 +28,24 @@
 //! # Ok::<(), hemiola_plot::Error>(())
 //! ```
 
+mod characters;
 mod chart;
 mod color;
+mod confusion;
 mod font;
+mod layout;
 mod picture;
 mod png;
 mod scale;
 mod svg;
 mod ticks;
+mod topics;
 
 pub use chart::{Chart, ChartAxis, ChartLine, ChartPanel, LegendPlacement};
 pub use color::{ColorRole, ColorScheme, DashPattern};
+pub use confusion::ConfusionPlot;
 pub use picture::{Coordinates, Picture, StrokeStyle, TextAnchor, TextStyle, VectorShape};
 pub use png::Error;
 pub use scale::AxisScale;
 pub use ticks::AxisTick;
+pub use topics::TopicsPlot;

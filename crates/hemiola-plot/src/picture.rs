@@ -116,13 +116,15 @@ pub struct TextStyle {
     pub anchor: TextAnchor,
     /// Selects the bold font.
     pub bold: bool,
+    /// Turns the text around its anchor by 45 degrees, so that it rises to the right.
+    pub slanted: bool,
 }
 
 impl TextStyle {
     /// Creates a regular style that is anchored at the start.
     #[must_use]
     pub fn new(size: f64, color: ColorRole) -> Self {
-        Self { size, color, anchor: TextAnchor::Start, bold: false }
+        Self { size, color, anchor: TextAnchor::Start, bold: false, slanted: false }
     }
 
     /// Sets the anchor of the text.
@@ -135,6 +137,12 @@ impl TextStyle {
     #[must_use]
     pub fn bold(self) -> Self {
         Self { bold: true, ..self }
+    }
+
+    /// Turns the text around its anchor by 45 degrees, so that it rises to the right.
+    #[must_use]
+    pub fn slanted(self) -> Self {
+        Self { slanted: true, ..self }
     }
 
     /// Width of a text in this style.

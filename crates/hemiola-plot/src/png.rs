@@ -3,6 +3,7 @@
 use crate::color::{ColorRole, ColorScheme, DashPattern, RgbColor};
 use crate::font::{self, OutlineSink};
 use crate::picture::{Coordinates, Picture, StrokeStyle, TextAnchor, VectorShape};
+use std::f64::consts::FRAC_1_SQRT_2;
 use tiny_skia::{FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Stroke, StrokeDash, Transform};
 
 /// Reason why a picture has no PNG.
@@ -79,8 +80,12 @@ impl PngCanvas {
                 };
                 let mut letters = GlyphPathBuilder(PathBuilder::new());
                 font::outlines(text, style.size, style.bold, &mut letters);
-                let translation = Transform::from_translate((x - shift) as f32, *y as f32);
-                if let Some(path) = letters.0.finish().and_then(|path| path.transform(translation)) {
+                // Constants, because the sine of a machine's library may differ in the last bit.
+                let [cos, sin] = if style.slanted { [FRAC_1_SQRT_2, -FRAC_1_SQRT_2] } else { [1.0, 0.0] };
+                let left = [x - shift * cos, y - shift * sin];
+                let [cos, sin, x, y] = [cos, sin, left[0], left[1]].map(|value| value as f32);
+                let placed = Transform::from_row(cos, sin, -sin, cos, x, y);
+                if let Some(path) = letters.0.finish().and_then(|path| path.transform(placed)) {
                     self.fill(&path, style.color, 1.0);
                 }
             }

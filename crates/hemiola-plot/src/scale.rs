@@ -19,6 +19,7 @@ pub struct AxisScale {
     high: f64,
     logarithmic: bool,
     whole: bool,
+    reversed: bool,
 }
 
 impl AxisScale {
@@ -29,7 +30,7 @@ impl AxisScale {
             Some(ends.map_or([value; 2], |[low, high]| [low.min(value), high.max(value)]))
         });
         let [low, high] = ends.unwrap_or(if logarithmic { [1.0, 10.0] } else { [0.0, 1.0] });
-        let mut scale = Self { low, high, logarithmic, whole: false };
+        let mut scale = Self { low, high, logarithmic, whole: false, reversed: false };
         // A narrower range cannot be labelled.
         let tight = high - low <= 1e-9 * low.abs().max(high.abs()).max(SMALLEST);
         if tight {
@@ -67,31 +68,42 @@ impl AxisScale {
         Self { whole: true, ..self }
     }
 
+    /// Places the high end at position 0.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        Self { reversed: true, ..self }
+    }
+
     /// Returns whether a value can be shown: it is finite, and positive on a logarithmic scale.
     #[must_use]
     pub fn can_show(&self, value: f64) -> bool {
         shows(value, self.logarithmic)
     }
 
-    /// Position of a value: 0 at the low end, 1 at the high end.
+    /// Position of a value: 0 at the low end, 1 at the high end; the other way round if reversed.
     #[must_use]
     pub fn position(&self, value: f64) -> f64 {
-        if self.logarithmic {
+        let position = if self.logarithmic {
             // Separate logarithms: the ratio of a very large and a very small value is infinite.
             (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
         } else {
             (value - self.low) / (self.high - self.low)
-        }
+        };
+        if self.reversed { 1.0 - position } else { position }
     }
 
-    /// Returns at most `most` labelled values.
+    /// Returns at most `most` labelled values, by position.
     #[must_use]
     pub fn ticks(&self, most: usize) -> Vec<AxisTick> {
-        if self.logarithmic {
+        let mut ticks = if self.logarithmic {
             ticks::logarithmic(self.low, self.high, most)
         } else {
             ticks::linear(self.low, self.high, most, self.whole)
+        };
+        if self.reversed {
+            ticks.reverse();
         }
+        ticks
     }
 }
 
@@ -122,6 +134,10 @@ mod tests {
         }
         assert!((AxisScale::of([2.0, 8.0], false).from_zero().position(4.0) - 0.5).abs() < 1e-12);
         assert!((AxisScale::of([1.0, 100.0], true).position(10.0) - 0.5).abs() < 1e-12);
+        let reversed = AxisScale::of([1.0, 100.0], true).reversed();
+        let ticks = reversed.ticks(4);
+        assert!((reversed.position(100.0), reversed.position(1.0)) == (0.0, 1.0), "{reversed:?}");
+        assert!(ticks.windows(2).all(|pair| reversed.position(pair[0].value) < reversed.position(pair[1].value)));
     }
 
     proptest! {

@@ -5,10 +5,10 @@
 //! instead of CSS variables, which several converters do not support. The background is drawn,
 //! because a page may have another background than the system setting.
 
+use crate::characters::put;
 use crate::color::{ColorRole, ColorScheme, DashPattern};
 use crate::picture::{Coordinates, Picture, StrokeStyle, TextAnchor, TextStyle, VectorShape};
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 const FONTS: &str = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Verdana, sans-serif";
 
@@ -94,7 +94,7 @@ fn draw(svg: &mut String, shape: &VectorShape) {
             put(svg, format_args!("<circle class=\"{class}\"{outline} cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/>\n"));
         }
         VectorShape::Text { at: [x, y], text, style } => {
-            let TextStyle { size, color, anchor, bold } = style;
+            let TextStyle { size, color, anchor, bold, slanted } = style;
             let [x, y, size] = [*x, *y, *size].map(number);
             let anchor = match anchor {
                 TextAnchor::Start => "",
@@ -102,11 +102,12 @@ fn draw(svg: &mut String, shape: &VectorShape) {
                 TextAnchor::End => " text-anchor=\"end\"",
             };
             let weight = if *bold { " font-weight=\"600\"" } else { "" };
+            let turn = if *slanted { format!(" transform=\"rotate(-45 {x} {y})\"") } else { String::new() };
             let (class, text) = (color.class(), escaped(text));
             put(
                 svg,
                 format_args!(
-                    "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{anchor}{weight}>{text}</text>\n"
+                    "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{anchor}{weight}{turn}>{text}</text>\n"
                 ),
             );
         }
@@ -141,9 +142,4 @@ fn number(value: f64) -> String {
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-fn put(text: &mut String, arguments: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = text.write_fmt(arguments);
 }

@@ -110,6 +110,8 @@ pub struct EpochLoop<'a, S> {
     saving: Duration,
     /// Bytes sent by the runs that this one resumes.
     bytes_before: u64,
+    /// Bytes that this peer sent before the run, to distribute the data.
+    loading_bytes: u64,
     /// Epoch and seconds of training at the last attempt to save a checkpoint, successful or not.
     last_checkpoint: (u32, f64),
 }
@@ -130,6 +132,7 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
             evaluation: Duration::ZERO,
             saving: Duration::ZERO,
             bytes_before: 0,
+            loading_bytes: bytes_sent(cluster),
             last_checkpoint: (0, 0.0),
         }
     }
@@ -255,7 +258,6 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
         let start = self.cluster.env().now();
         let validation = learner.evaluate()?;
         self.evaluation += self.cluster.env().now() - start;
-        let sent: u64 = self.cluster.traffic().lines.iter().map(|line| line.bytes_sent).sum();
         Ok(EpochProgress {
             epoch: self.epochs.len() as u32 + 1,
             seconds: self.training.as_secs_f64(),
@@ -263,7 +265,7 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
             train: result.train,
             validation,
             updates: self.epochs.last().map_or(0, |last| last.updates) + result.updates,
-            bytes_sent: self.bytes_before + self.cluster.all_gather(sent)?.into_iter().sum::<u64>(),
+            bytes_sent: self.bytes_before + self.cluster.all_gather(bytes_sent(self.cluster))?.into_iter().sum::<u64>(),
             note: result.note,
         })
     }
@@ -326,6 +328,11 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
             best_epoch: epochs[kept].epoch,
             stop_reason,
             bytes_sent: last.bytes_sent,
+            loading_bytes: if self.bytes_before == 0 {
+                Some(self.cluster.all_gather(self.loading_bytes)?.into_iter().sum())
+            } else {
+                None
+            },
             peak_rss_bytes: peak_memory(self.cluster)?,
         };
         Ok(TrainingReport {
@@ -333,12 +340,19 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
             data: self.spec.data,
             cluster: ClusterInfo::of(self.cluster),
             seed: self.spec.seed,
+            settings: serde_json::to_value(self.spec.settings).ok(),
             progress: epochs,
             result,
             plan: self.plan,
             strategy: None,
+            regularization: None,
         })
     }
+}
+
+/// Bytes that this peer has sent so far.
+fn bytes_sent(cluster: &Cluster) -> u64 {
+    cluster.traffic().lines.iter().map(|line| line.bytes_sent).sum()
 }
 
 /// Reports the parallelization to the callback.

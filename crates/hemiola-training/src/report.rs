@@ -18,6 +18,9 @@ pub struct TrainingReport {
     pub cluster: ClusterInfo,
     /// Random seed of all draws.
     pub seed: u64,
+    /// Settings of the model. Missing in old reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<serde_json::Value>,
     /// Progress after each epoch.
     pub progress: Vec<EpochProgress>,
     /// Outcome of the run.
@@ -28,6 +31,9 @@ pub struct TrainingReport {
     /// Synchronization strategy of the model's variables with its origin, if it is a net.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<serde_json::Value>,
+    /// Choice of the penalty with the regularization path, if it is a sparse regression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regularization: Option<serde_json::Value>,
 }
 
 /// Shape and size of the training data.
@@ -115,6 +121,10 @@ pub struct TrainingSummary {
     pub stop_reason: String,
     /// Bytes sent by all peers.
     pub bytes_sent: u64,
+    /// Bytes that were sent before the first epoch, mostly to distribute the data. `bytes_sent` and
+    /// the progress include them. Missing in old reports and after a resume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loading_bytes: Option<u64>,
     /// Peak resident memory of the largest peer, where the operating system reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_rss_bytes: Option<u64>,

@@ -53,7 +53,7 @@ pub(crate) enum CliCommand {
     Infer(model::InferArgs),
     /// Write manual pages.
     Man(man::ManArgs),
-    /// Plot learning curves from reports of `hemiola train`.
+    /// Plot reports: learning curves, confusion matrices, topics, regularization paths.
     Plot(plot::PlotArgs),
     /// Predict ratings, classes or values with a trained model.
     Predict(model::PredictArgs),

@@ -204,7 +204,8 @@ fn the_report_has_the_documented_fields() {
         );
         let report: Value = serde_json::from_slice(&fs::read(lab.path().join("r.json")).unwrap()).unwrap();
         let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-        assert_eq!(keys(&report), ["cluster", "data", "model", "plan", "progress", "result", "seed"]);
+        assert_eq!(keys(&report), ["cluster", "data", "model", "plan", "progress", "result", "seed", "settings"]);
+        assert_eq!((&report["settings"]["rank"], &report["settings"]["seed"]), (&32.into(), &7.into()));
         assert_eq!((report["model"].as_str(), report["seed"].as_u64()), (Some("mf"), Some(7)));
         assert_eq!(keys(&report["cluster"]), ["peers", "workers"]);
         assert_eq!(keys(&report["data"]), ["shape", "train", "validation"]);
@@ -233,6 +234,7 @@ fn the_report_has_the_documented_fields() {
             "best_epoch",
             "bytes_sent",
             "evaluation_seconds",
+            "loading_bytes",
             "loading_seconds",
             "objective",
             "peak_rss_bytes",
@@ -249,5 +251,12 @@ fn the_report_has_the_documented_fields() {
         assert_eq!(result["seconds"], progress[2]["seconds"]);
         assert!(result["loading_seconds"].as_f64().unwrap() > 0.0 && result["saving_seconds"].as_f64().unwrap() > 0.0);
         assert!(report["plan"]["parallelization"].is_object());
+        let [loading, first] =
+            [&result["loading_bytes"], &progress[0]["bytes_sent"]].map(|bytes| bytes.as_u64().unwrap());
+        let alone = report["cluster"]["peers"] == 1;
+        assert!(
+            loading <= first && (loading == 0) == alone,
+            "{loading} bytes before the first epoch, {first} after it"
+        );
     }
 }

@@ -109,7 +109,10 @@ fn invalid_arguments_are_reported_before_training_and_leave_nothing() {
             "train mf --data ratings.csv --loss one-class --learning-rate 0.1",
             "`--learning-rate` is for gradient descent",
         ),
-        ("plot nosuch.json --output x.svg", "hint: reports are written by `hemiola train MODEL --report FILE`"),
+        (
+            "plot nosuch.json --output x.svg",
+            "hint: reports are written by `hemiola train`, `evaluate` and `topics` with `--report FILE`",
+        ),
     ];
     for (arguments, expected) in cases {
         let ended = hemiola(&lab, arguments);

@@ -209,6 +209,195 @@ fn invalid_plots_are_refused_and_nothing_is_written() {
     }
 }
 
+/// Returns a report with settings, of a run of `epochs` epochs with this seed.
+fn repetition(seed: u64, rank: u32, epochs: usize) -> Value {
+    let mut report = report(2.0 + 0.1 * seed as f64);
+    report["progress"].as_array_mut().unwrap().truncate(epochs);
+    report["seed"] = json!(seed);
+    report["settings"] = json!({"rank": rank, "seed": seed});
+    report
+}
+
+#[test]
+fn runs_that_differ_by_seed_are_a_mean_with_a_band() {
+    let seeds =
+        |rank: u32| (1..=3).map(move |seed| (format!("rank{rank}-seed-{seed}.json"), repetition(seed, rank, 5)));
+    let reports: Vec<(String, Value)> = seeds(8).chain(seeds(16)).collect();
+    let lab = lab(&reports.iter().map(|(name, report)| (name.as_str(), report.clone())).collect::<Vec<_>>());
+    let all: Vec<&str> = reports.iter().map(|(name, _)| name.as_str()).collect();
+    let (all, three) = (all.join(" "), all[..3].join(" "));
+    let shapes =
+        |svg: &str, shape: &str, series: usize| svg.matches(&format!("<{shape} class=\"series-{series}")).count();
+
+    let svg = drawn(&lab, &all, "convergence.svg");
+    assert!(svg.contains(">rank8: mean of 3 seeds, min to max<") && svg.contains(">rank16: mean of 3 seeds"), "{svg}");
+    assert_eq!((shapes(&svg, "polygon", 0), shapes(&svg, "polygon", 1), shapes(&svg, "polyline", 2)), (2, 2, 0));
+    assert!(!svg.contains("saved model"), "each run saved another epoch");
+    let svg = drawn(&lab, &format!("{all} --label small --label large --band quartiles -o x.svg"), "x.svg");
+    assert!(svg.contains(">small: median of 3 seeds, quartiles<") && svg.contains(">large: median of 3"), "{svg}");
+    let svg = drawn(&lab, &format!("{three} --band none -o x.svg"), "x.svg");
+    assert!(svg.contains(">rank8-seed-3<") && shapes(&svg, "polygon", 0) == 0, "{svg}");
+    assert_eq!((0..3).map(|run| shapes(&svg, "polyline", run)).collect::<Vec<_>>(), [3, 3, 3]);
+    // Equal labels group what reports do not.
+    let svg = drawn(&lab, "rank8-seed-1.json rank16-seed-1.json --label a --label a -o x.svg", "x.svg");
+    assert!(svg.contains(">a: mean of 2 seeds, min to max<"), "{svg}");
+    let shown = plot(&lab, &format!("{three} --text --x epochs"));
+    assert!(text(&shown.stdout).contains("A  rank8: mean of 3 seeds, min to max"), "{}", text(&shown.stdout));
+    let refused = plot(&lab, &format!("{all} --label a --label b --label c"));
+    assert!(text(&refused.stderr).contains("--label is given 3 times for 6 reports"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn a_mean_is_drawn_only_where_all_runs_have_a_value() {
+    let mut gap = repetition(2, 8, 5);
+    gap["progress"][1]["validation"]["rmse"] = Value::Null;
+    let lab = lab(&[("s1.json", repetition(1, 8, 5)), ("s2.json", gap), ("s3.json", repetition(3, 8, 4))]);
+    let ended = plot(&lab, "s1.json s2.json s3.json --x epochs --y rmse");
+    let told = text(&ended.stderr);
+    assert_eq!(ended.code, Some(0), "{told}");
+    assert!(
+        told.contains("`s: mean of 3 seeds, min to max`: rmse is drawn for the 4 epochs that all 3 runs have"),
+        "{told}"
+    );
+    assert!(told.contains("1 of 5 values of rmse of `s2` are not finite"), "{told}");
+    let svg = fs::read_to_string(lab.path().join("convergence.svg")).unwrap();
+    // The first epoch is a dot, then there is a gap, then a line with its band.
+    let count = |start: &str| svg.matches(start).count();
+    assert_eq!(
+        (count("<polyline class=\"series-0"), count("<polygon class=\"series-0"), count("<circle class=\"series-0")),
+        (2, 1, 1),
+        "{svg}"
+    );
+    // The same seed twice is no repetition.
+    let svg = drawn(&lab, "s1.json s1.json -o x.svg", "x.svg");
+    assert!(svg.contains(">s1<") && svg.contains(">s1 (2)<"), "{svg}");
+}
+
+#[test]
+fn the_confusion_matrix_of_an_evaluation_is_plotted() {
+    let lab = tempfile::tempdir().unwrap();
+    let flower = |n: usize| ["setosa", "versi<color>", "virginica"][n % 3];
+    let line = |n: usize| format!("{},{},{}\n", flower(n), n % 3 * 10 + n % 4, 7 - n % 3);
+    fs::write(lab.path().join("iris.csv"), format!("kind,a,b\n{}", (0..60).map(line).collect::<String>())).unwrap();
+    let run = |arguments: &str| crate::model::hemiola(&lab, arguments);
+    assert_eq!(run("train svm --data iris.csv --output model --workers 1 -q").code, Some(0));
+    let shown = run("evaluate --model model --data iris.csv");
+    let table = text(&shown.stdout);
+    assert!(table.contains("true \\ predicted") && table.contains("setosa") && table.contains("precision"), "{table}");
+    let evaluated = run("evaluate --model model --data iris.csv --report test.json");
+    assert_eq!((evaluated.code, text(&evaluated.stderr)), (Some(0), String::new()));
+    let report: Value = serde_json::from_slice(&fs::read(lab.path().join("test.json")).unwrap()).unwrap();
+    let matrix = &report["confusion"];
+    assert_eq!(matrix["classes"], json!(["setosa", "versi<color>", "virginica"]));
+    let total: u64 = matrix["counts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|row| row.as_array().unwrap())
+        .map(|n| n.as_u64().unwrap())
+        .sum();
+    assert_eq!((total, matrix.get("unknown")), (60, None), "{matrix}");
+    let correct: u64 = (0..3).map(|class| matrix["counts"][class][class].as_u64().unwrap()).sum();
+    assert!((report["metrics"]["accuracy"].as_f64().unwrap() - correct as f64 / 60.0).abs() < 1e-12, "{report}");
+
+    let ended = plot(&lab, "test.json --title Flowers");
+    assert_eq!(text(&ended.stdout), "plotted the confusion matrix of 3 classes to `confusion.svg`");
+    let svg = fs::read_to_string(lab.path().join("confusion.svg")).unwrap();
+    assert!(svg.contains(">versi&lt;color&gt;<") && svg.contains(">recall<") && svg.contains(">Flowers<"), "{svg}");
+    assert_eq!(plot(&lab, "test.json -o dark.png --dark").code, Some(0));
+    assert!(fs::read(lab.path().join("dark.png")).unwrap().starts_with(b"\x89PNG"));
+    assert!(text(&plot(&lab, "test.json --text").stdout).contains("true \\ predicted"));
+}
+
+#[test]
+fn topics_are_plotted() {
+    let word =
+        |word: &str, probability: Value| json!({"word": word, "count": 3, "probability": probability, "lift": 2.0});
+    let topic = |number: u32, share: f64| {
+        json!({"topic": number, "share": share, "tokens": 9, "alpha": 0.1,
+            "words": [word("network", json!(0.25)), word("<script>\u{1b}", json!(null))]})
+    };
+    let many: Vec<Value> = (1..=130).map(|number| topic(number, f64::from(number) / 8515.0)).collect();
+    let lab = lab(&[("two.json", json!([topic(1, 0.25), topic(2, 0.75)])), ("many.json", json!(many))]);
+    let svg = drawn(&lab, "two.json --title Topics", "topics.svg");
+    assert!(svg.contains(">network<") && svg.contains(">.250<") && svg.contains(">75.0 %<"), "{svg}");
+    assert!(svg.contains(">&lt;script&gt;\u{fffd}<") && svg.find(">75.0 %<") < svg.find(">25.0 %<"), "{svg}");
+    let shown = text(&plot(&lab, "two.json --text").stdout);
+    assert!(shown.contains("\n1      25.0 %  ████          network .250"), "{shown}");
+    let svg = drawn(&lab, "many.json -o x.svg", "x.svg");
+    assert!(svg.contains(">not shown: the 30 smallest topics, with 5.5 % of the tokens<"), "{svg}");
+}
+
+#[test]
+fn the_regularization_path_of_a_lasso_is_plotted() {
+    let lab = tempfile::tempdir().unwrap();
+    let line = |n: usize| {
+        let (a, b, c) = (n * 7 % 11, n * 5 % 13, n * 3 % 5);
+        format!("{},{a},{b},{c}\n", 3 * a + b)
+    };
+    fs::write(lab.path().join("data.csv"), format!("y,a & <b>,weight,rest\n{}", (0..90).map(line).collect::<String>()))
+        .unwrap();
+    let run = |arguments: &str| crate::model::hemiola(&lab, arguments);
+    let trained = run("train lasso --data data.csv --folds 3 --regularization-path --report lasso.json --workers 1 -q");
+    assert_eq!((trained.code, text(&trained.stderr)), (Some(0), String::new()));
+    let report: Value = serde_json::from_slice(&fs::read(lab.path().join("lasso.json")).unwrap()).unwrap();
+    let (chosen, path) = (&report["regularization"], &report["regularization"]["path"]);
+    let lambdas: Vec<f64> = path["lambdas"].as_array().unwrap().iter().map(|lambda| lambda.as_f64().unwrap()).collect();
+    assert!(lambdas.windows(2).all(|pair| pair[0] > pair[1]) && lambdas.contains(&chosen["lambda"].as_f64().unwrap()));
+    assert_eq!((&path["nonzero"][0], &path["coefficients"][0]["name"]), (&json!(0), &json!("a & <b>")), "{path}");
+    assert_eq!(chosen["cross_validation"]["mean"].as_array().unwrap().len(), 50);
+
+    let ended = plot(&lab, "lasso.json --regularization-path");
+    assert_eq!(text(&ended.stdout), "plotted the regularization path of `lasso` to `regularization-path.svg`");
+    let svg = fs::read_to_string(lab.path().join("regularization-path.svg")).unwrap();
+    assert!(svg.contains(">a &amp; &lt;b&gt;<") && svg.contains(">lambda of the model: "), "{svg}");
+    assert!(svg.contains(">cross-validated mean squared error (band: one standard error)<"), "{svg}");
+    let shown = text(&plot(&lab, "lasso.json --regularization-path --text").stdout);
+    assert!(shown.contains("A  a & <b>") && shown.contains("vertical line: lambda of the model"), "{shown}");
+    drawn(&lab, "lasso.json", "convergence.svg");
+    let refused = run("train lasso --data data.csv --regularization-path");
+    assert!(text(&refused.stderr).contains("--report"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn reports_that_do_not_go_together_are_refused() {
+    let matrix = json!({"metrics": {}, "examples": 4, "confusion": {"classes": ["a"], "counts": [[4]]}});
+    let mut chosen = report(2.0);
+    chosen["regularization"] = json!({"lambda": 0.1, "l1_ratio": 1.0});
+    let mut zeros = report(2.0);
+    zeros["regularization"] = json!({"lambda": 0.1, "l1_ratio": 1.0,
+        "path": {"lambdas": [0.1], "nonzero": [0], "features": 0, "coefficients": []}});
+    let lab = lab(&[
+        ("a.json", report(2.0)),
+        ("matrix.json", matrix),
+        ("topics.json", json!([{"topic": 1, "share": 1.0, "words": []}])),
+        ("chosen.json", chosen),
+        ("zeros.json", zeros),
+        ("regression.json", json!({"metrics": {"rmse": 1.0}, "examples": 4})),
+        ("none.json", json!([])),
+    ]);
+    let before = names(lab.path());
+    for (arguments, expected) in [
+        ("a.json matrix.json", "a confusion matrix is a picture of its own, and 2 reports are given"),
+        ("topics.json topics.json", "a list of topics is a picture of its own"),
+        ("matrix.json --log-x", "`--log-x` has no effect: it is for learning curves"),
+        ("topics.json --band none", "`--band` has no effect"),
+        ("topics.json --regularization-path", "only reports of `hemiola train` have a regularization path"),
+        ("a.json --regularization-path", "`a` has no regularization path: it is no report of a sparse regression"),
+        ("chosen.json --regularization-path", "`chosen` has no regularization path"),
+        ("zeros.json --regularization-path", "`zeros` has no coefficient to plot"),
+        ("a.json chosen.json --regularization-path", "a regularization path is a picture of its own"),
+        ("regression.json", "`regression.json` is an evaluation without a confusion matrix"),
+        ("none.json", "`none.json` is an empty list"),
+    ] {
+        let ended = plot(&lab, arguments);
+        let told = text(&ended.stderr);
+        assert_eq!((ended.code, text(&ended.stdout)), (Some(2), String::new()), "{arguments}: {told}");
+        assert!(told.contains(expected) && told.contains("hint: "), "{arguments}: {told}");
+        assert_eq!(names(lab.path()), before, "{arguments}");
+    }
+}
+
 #[cfg(feature = "bench")]
 #[test]
 fn a_staleness_benchmark_of_two_peers_can_be_plotted() {

@@ -123,6 +123,7 @@ fn sparse_logistic_regression_separates_two_classes() {
     );
     let told = text(&hemiola(&lab, "evaluate --model model --data classes.libsvm").stdout);
     assert!(told.contains("accuracy 0.9") && told.contains("auc"), "{told}");
+    assert!(told.contains("\n\ntrue \\ predicted") && told.contains("\nprecision"), "{told}");
     let told = text(&hemiola(&lab, "predict --model model --data classes.libsvm").stdout);
     assert!(told.lines().all(|line| line == "1" || line == "-1"), "{told}");
 }

@@ -1,5 +1,6 @@
 //! Classification metrics: accuracy, log loss, area under the ROC curve.
 
+use super::confusion::ConfusionCounts;
 use super::shard::UNKNOWN_CLASS;
 use crate::training::Metrics;
 use hemiola_cluster::{Cluster, Result};
@@ -18,6 +19,8 @@ pub(crate) struct ClassificationMetrics {
     logloss: f64,
     /// With two classes: score of each example, and whether it is of the second class.
     scores: Option<Vec<(f64, bool)>>,
+    /// Counts by true and predicted class, for evaluations.
+    pub(crate) confusion: Option<ConfusionCounts>,
 }
 
 impl ClassificationMetrics {
@@ -26,9 +29,18 @@ impl ClassificationMetrics {
         Self { scores: Some(Vec::new()), ..Self::default() }
     }
 
+    /// Creates an accumulator that also keeps scores, and counts by true and predicted class.
+    pub(crate) fn with_confusion() -> Self {
+        Self { confusion: Some(ConfusionCounts::default()), ..Self::with_scores() }
+    }
+
     pub(crate) fn add(&mut self, scores: &[f64], class: u32) {
         self.examples += 1;
-        self.right += u64::from(predicted_class(scores) == class);
+        let predicted = predicted_class(scores);
+        self.right += u64::from(predicted == class);
+        if let Some(confusion) = &mut self.confusion {
+            confusion.add(class, predicted);
+        }
         let probability = probabilities(scores).nth(class as usize).unwrap_or(0.0);
         self.logloss -= probability.max(MIN_PROBABILITY).ln();
         if let (Some(all), [score]) = (&mut self.scores, scores)
@@ -42,7 +54,7 @@ impl ClassificationMetrics {
     /// examples. Log loss is included only where scores are log-odds (`probabilities`).
     pub(crate) fn gather(all: &[Self], cluster: &Cluster, probabilities: bool) -> Result<(u64, Metrics)> {
         let mut mine = (0, 0, 0.0, Vec::new());
-        for Self { examples, right, logloss, scores } in all {
+        for Self { examples, right, logloss, scores, .. } in all {
             mine = (mine.0 + examples, mine.1 + right, mine.2 + logloss, mine.3);
             mine.3.extend(scores.iter().flatten().copied());
         }

@@ -17,9 +17,11 @@
 //! | `model` | the trained model, prediction and saving |
 //! | `checkpoint` | model and training state, to resume |
 //! | `metrics` | accuracy, log loss, area under the curve |
+//! | `confusion` | examples by true and predicted class |
 //! | [`data`] | reading examples |
 
 mod checkpoint;
+mod confusion;
 pub mod data;
 mod dual_ascent;
 mod loss;
@@ -30,8 +32,10 @@ mod shard;
 mod train;
 
 use crate::input::InputSchema;
+pub(crate) use confusion::ConfusionCounts;
+pub use confusion::ConfusionMatrix;
 pub use loss::LinearLoss;
-pub(crate) use metrics::ClassificationMetrics;
+pub(crate) use metrics::{ClassificationMetrics, predicted_class};
 pub(crate) use model::count_beyond;
 pub use model::{LinearEvaluation, LinearModel, LinearPrediction};
 pub use settings::{LinearBuilder, LinearSettings};

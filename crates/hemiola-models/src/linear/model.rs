@@ -4,6 +4,7 @@
 //! the second class. With more there is one problem per class against the rest, and the highest
 //! score wins.
 
+use super::confusion::{ConfusionCounts, ConfusionMatrix};
 use super::loss::LinearLoss;
 use super::metrics::{ClassificationMetrics, predicted_class, probabilities};
 use super::settings::LinearSettings;
@@ -60,6 +61,10 @@ pub struct LinearEvaluation {
     pub examples: u64,
     /// Number of feature values without a weight in the model; they were dropped.
     pub unknown_features: u64,
+    /// Examples by true and predicted class; `None` for more than
+    /// [`ConfusionMatrix::MAX_CLASSES`] classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confusion: Option<ConfusionMatrix>,
 }
 
 impl LinearModel {
@@ -124,14 +129,35 @@ impl LinearModel {
             return Err(Error::NoExamples.into());
         }
         let sharded = distribute(cluster, examples, &labels, &self.classes, (self.columns(), 0), |_| false)?;
-        let (examples, metrics) = self.metrics(cluster, &sharded.shards)?;
-        Ok(LinearEvaluation { metrics, examples, unknown_features: sharded.dropped })
+        let counted = self.scored(cluster, &sharded.shards, &ClassificationMetrics::with_confusion())?;
+        let (examples, metrics) =
+            ClassificationMetrics::gather(&counted, cluster, self.settings.loss.has_probabilities())?;
+        let confusion = counted.iter().filter_map(|metrics| metrics.confusion.as_ref());
+        let confusion = ConfusionCounts::gather(confusion, cluster, self.class_names())?;
+        Ok(LinearEvaluation { metrics, examples, unknown_features: sharded.dropped, confusion })
+    }
+
+    /// Returns the names of the classes, or their labels, by ascending label.
+    #[must_use]
+    pub fn class_names(&self) -> Vec<String> {
+        if self.names.is_empty() { self.classes.iter().map(f32::to_string).collect() } else { self.names.clone() }
     }
 
     /// *Collective.* Evaluates sharded examples; returns their number and metrics.
     pub(super) fn metrics(&self, cluster: &Cluster, shards: &[ExampleShard]) -> Result<(u64, Metrics)> {
-        let counted = cluster.each_worker(|worker| {
-            let mut metrics = ClassificationMetrics::with_scores();
+        let counted = self.scored(cluster, shards, &ClassificationMetrics::with_scores())?;
+        ClassificationMetrics::gather(&counted, cluster, self.settings.loss.has_probabilities())
+    }
+
+    /// Adds all examples of each worker to a copy of `empty`.
+    fn scored(
+        &self,
+        cluster: &Cluster,
+        shards: &[ExampleShard],
+        empty: &ClassificationMetrics,
+    ) -> Result<Vec<ClassificationMetrics>> {
+        cluster.each_worker(|worker| {
+            let mut metrics = empty.clone();
             let mut scores = vec![0.0; self.problems()];
             for shard in shards.iter().skip(worker.index()).step_by(worker.count()) {
                 for index in 0..shard.len() {
@@ -140,8 +166,7 @@ impl LinearModel {
                 }
             }
             metrics
-        })?;
-        ClassificationMetrics::gather(&counted, cluster, self.settings.loss.has_probabilities())
+        })
     }
 
     /// Computes the score of an example for each problem.

@@ -1,8 +1,28 @@
 //! Metrics of predictions: regression errors, or classification metrics.
 
-use crate::linear::ClassificationMetrics;
+use crate::linear::{ClassificationMetrics, ConfusionCounts, ConfusionMatrix, UNKNOWN_CLASS, predicted_class};
 use crate::training::Metrics;
 use hemiola_cluster::{Cluster, Result};
+
+/// *Collective.* Returns the examples of all peers by true and predicted class.
+pub(super) fn confusion_of(
+    cluster: &Cluster,
+    classes: [f32; 2],
+    target: &[f64],
+    scores: &[f64],
+) -> Result<Option<ConfusionMatrix>> {
+    let mut counts = ConfusionCounts::default();
+    for (target, score) in target.iter().zip(scores) {
+        counts.add(class_of(classes, *target), predicted_class(&[*score]));
+    }
+    ConfusionCounts::gather([&counts], cluster, classes.iter().map(f32::to_string).collect())
+}
+
+/// Returns the index of the class with this label.
+fn class_of(classes: [f32; 2], label: f64) -> u32 {
+    let class = classes.iter().position(|class| f64::from(*class).total_cmp(&label).is_eq());
+    class.map_or(UNKNOWN_CLASS, |class| class as u32)
+}
 
 /// *Collective.* Returns the number of examples of all peers and their metrics: `rmse`, `mae` and
 /// `r2` of quantities, or `accuracy`, `logloss` and `auc` of two classes. `scores` are quantities
@@ -16,8 +36,7 @@ pub(super) fn metrics_of(
     if let Some(classes) = classes {
         let mut metrics = ClassificationMetrics::with_scores();
         for (target, score) in target.iter().zip(scores) {
-            let class = classes.iter().position(|class| f64::from(*class).total_cmp(target).is_eq());
-            metrics.add(&[*score], class.map_or(crate::linear::UNKNOWN_CLASS, |class| class as u32));
+            metrics.add(&[*score], class_of(classes, *target));
         }
         return ClassificationMetrics::gather(&[metrics], cluster, true);
     }

@@ -22,6 +22,7 @@
 //! | `solver` | rounds of the solver |
 //! | `train` | rounds as epochs of training |
 //! | `path`, `cross_validation` | regularization path and choice of the penalty |
+//! | `path_report` | both of them in reports |
 //! | `model`, `metrics` | the trained model, prediction, saving and metrics |
 
 mod column_correlations;
@@ -39,6 +40,7 @@ mod loss;
 mod metrics;
 mod model;
 mod path;
+mod path_report;
 mod polish;
 mod problem;
 mod quadratic;
@@ -60,6 +62,7 @@ pub use kernel::ColumnValue;
 pub use loss::SparseLoss;
 pub use model::{SparseEvaluation, SparseModel, SparsePrediction};
 pub use path::{LambdaGrid, PathPoint};
+pub use path_report::{CoefficientPath, FeaturePath, RegularizationReport};
 pub use schedule::{CoordinateSchedule, ScheduleStudy, StudyLimits, UpdateOrder};
 pub use settings::{Lambda, SparseRegressionBuilder, SparseSettings};
 

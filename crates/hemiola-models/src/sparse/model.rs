@@ -9,7 +9,7 @@ use super::metrics;
 use super::settings::SparseSettings;
 use crate::estimator::required;
 use crate::input::InputSchema;
-use crate::linear::count_beyond;
+use crate::linear::{ConfusionMatrix, count_beyond};
 use crate::training::{Checkpointable, Metrics};
 use crate::{Error, Predictor};
 use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
@@ -60,6 +60,9 @@ pub struct SparseEvaluation {
     pub examples: u64,
     /// Number of feature values unknown to the model; they were dropped.
     pub unknown_features: u64,
+    /// Examples by true and predicted class; `None` for regression.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confusion: Option<ConfusionMatrix>,
 }
 
 impl SparseModel {
@@ -95,7 +98,11 @@ impl SparseModel {
         if examples == 0 {
             return Err(Error::NoExamples.into());
         }
-        Ok(SparseEvaluation { metrics, examples, unknown_features })
+        let confusion = match self.classes {
+            Some(classes) => metrics::confusion_of(cluster, classes, &distributed.target, &scores)?,
+            None => None,
+        };
+        Ok(SparseEvaluation { metrics, examples, unknown_features, confusion })
     }
 }
 

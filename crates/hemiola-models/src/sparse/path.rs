@@ -66,7 +66,8 @@ pub struct PathPoint {
 }
 
 impl SparseRegression {
-    /// *Collective.* Computes the regularization path, equal on every peer.
+    /// *Collective.* Computes the regularization path, equal on every peer. Like training, it leaves
+    /// out the rows that the settings hold out for validation.
     pub fn path(&self, cluster: &Cluster, examples: &LabelledData, grid: LambdaGrid) -> Result<Vec<PathPoint>> {
         let (distributed, _) = distribute(cluster, examples, examples.features.shape().extent(1))?;
         self.path_of_rows(cluster, distributed, grid)
@@ -79,7 +80,7 @@ impl SparseRegression {
         examples: SparseExamples<T>,
         grid: LambdaGrid,
     ) -> Result<Vec<PathPoint>> {
-        let problem = SparseProblem::new(cluster, examples, self.settings.loss)?;
+        let (problem, _) = self.settings.held_out(SparseProblem::new(cluster, examples, self.settings.loss)?);
         problem.with_reducer(cluster, |reducer| {
             let mut solver = problem.solver(reducer, &self.settings)?;
             let lambdas = grid.lambdas(solver.max_l1() / self.settings.l1_ratio);

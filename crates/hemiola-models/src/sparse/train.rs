@@ -74,19 +74,12 @@ impl SparseRegression {
         let settings = &self.settings;
         check_same_settings(cluster, settings.kind(), settings)?;
         let names = examples.names.clone();
-        let mut problem = SparseProblem::new(cluster, examples, settings.loss)?;
-        let validation_problem = match validation_problem {
+        let problem = SparseProblem::new(cluster, examples, settings.loss)?;
+        let (problem, validation_problem) = match validation_problem {
             Some(validation_problem) => {
-                Some(SparseProblem::new(cluster, validation_problem, super::SparseLoss::Squared)?)
+                (problem, Some(SparseProblem::new(cluster, validation_problem, super::SparseLoss::Squared)?))
             }
-            None if settings.validation > 0.0 => {
-                let values = PhiloxRng::new(settings.seed);
-                let apart = |row: usize| values.random_bool(row as u64, VALIDATION_DRAW, settings.validation);
-                let validation_problem = problem.subset(apart);
-                problem = problem.subset(|row| !apart(row));
-                Some(validation_problem)
-            }
-            None => None,
+            None => settings.held_out(problem),
         };
         let columns = problem.design.columns();
         let mine = (
@@ -135,6 +128,21 @@ impl SparseRegression {
             progress: SparseProgress { gap: None },
         };
         fit_loop(cluster, training, spec, options)
+    }
+}
+
+impl SparseSettings {
+    /// Splits rows into those to train on and those held out for validation, if any are.
+    pub(super) fn held_out<T: ColumnValue>(
+        &self,
+        problem: SparseProblem<T>,
+    ) -> (SparseProblem<T>, Option<SparseProblem<T>>) {
+        if self.validation == 0.0 {
+            return (problem, None);
+        }
+        let values = PhiloxRng::new(self.seed);
+        let apart = |row: usize| values.random_bool(row as u64, VALIDATION_DRAW, self.validation);
+        (problem.subset(|row| !apart(row)), Some(problem.subset(apart)))
     }
 }
 

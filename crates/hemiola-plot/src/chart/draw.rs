@@ -6,22 +6,16 @@
 
 use super::{Chart, ChartLine, ChartPanel, LegendPlacement};
 use crate::color::{ColorRole, DashPattern};
+use crate::layout::{GAP, GROUP_GAP, LABEL_SIZE, MARGIN, TICK_SIZE, baseline, draw_title, title_height};
 use crate::picture::{Coordinates, Picture, StrokeStyle, TextAnchor, TextStyle};
 use crate::scale::AxisScale;
 use crate::ticks::AxisTick;
 
-const MARGIN: f64 = 18.0;
-const TITLE_SIZE: f64 = 16.0;
-const LABEL_SIZE: f64 = 12.0;
-const TICK_SIZE: f64 = 11.0;
 /// Height of a row of the legend.
 const LEGEND_ROW_HEIGHT: f64 = 20.0;
 /// Length of the line sample beside a name.
 const SAMPLE_WIDTH: f64 = 30.0;
-/// Distance between elements of one group.
-const GAP: f64 = 7.0;
-/// Distance between groups of elements.
-const GROUP_GAP: f64 = 22.0;
+/// Default height of a frame.
 const FRAME_HEIGHT: f64 = 250.0;
 
 /// Width of a picture by its number of columns.
@@ -34,16 +28,14 @@ pub(super) fn draw(chart: &Chart) -> Picture {
     let rows = chart.panels.len().div_ceil(columns).max(1);
     let width = width(columns);
     let legend = ChartLegend::of(chart, width);
-    let title = if chart.title.is_empty() { 0.0 } else { TITLE_SIZE + 14.0 };
-    let panel_height = LABEL_SIZE + 12.0 + FRAME_HEIGHT + TICK_SIZE + LABEL_SIZE + 20.0;
+    let title = title_height(&chart.title);
+    let frame_height = chart.frame_height.unwrap_or(FRAME_HEIGHT);
+    let panel_height = LABEL_SIZE + 12.0 + frame_height + TICK_SIZE + LABEL_SIZE + 20.0;
     let row_height = panel_height + GROUP_GAP;
     let height = MARGIN + title + legend.height() + row_height * rows as f64 - GROUP_GAP + MARGIN;
     let mut picture = Picture::new(width, height);
     picture.set_title(&describe(chart));
-    if !chart.title.is_empty() {
-        let style = TextStyle::new(TITLE_SIZE, ColorRole::Text).bold();
-        picture.text([MARGIN, MARGIN + TITLE_SIZE], &style.truncate(&chart.title, width - 2.0 * MARGIN), style);
-    }
+    draw_title(&mut picture, &chart.title);
     legend.draw(&mut picture, MARGIN + title);
     let cell = (width - 2.0 * MARGIN + GROUP_GAP) / columns as f64;
     let measured: Vec<PanelLayout<'_>> = chart.panels.iter().map(|panel| PanelLayout::of(chart, panel)).collect();
@@ -56,7 +48,7 @@ pub(super) fn draw(chart: &Chart) -> Picture {
         let top = MARGIN + title + legend.height() + row_height * row as f64 + LABEL_SIZE + 12.0;
         let right = left + cell - GROUP_GAP - flush(&|panel| panel.names_width);
         let area =
-            PlotArea { left: left + flush(&|panel| panel.ticks_width) + GAP, right, top, bottom: top + FRAME_HEIGHT };
+            PlotArea { left: left + flush(&|panel| panel.ticks_width) + GAP, right, top, bottom: top + frame_height };
         panel.draw(&mut picture, area, left);
     }
     picture
@@ -67,11 +59,15 @@ fn describe(chart: &Chart) -> String {
     let panels: Vec<String> =
         chart.panels.iter().map(|panel| format!("{} against {}", panel.y.label, panel.x.label)).collect();
     let names: Vec<&str> = chart.series().iter().map(|(_, line)| line.label.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
     let title = if chart.title.is_empty() { String::new() } else { format!("{}: ", chart.title) };
     format!("{title}{}; {}", panels.join(", "), names.join(", "))
 }
 
 fn line_stroke(number: usize, line: &ChartLine) -> StrokeStyle {
+    if line.muted {
+        return StrokeStyle::new(ColorRole::Muted, 1.0).opacity(0.5);
+    }
     let stroke = StrokeStyle::new(ColorRole::Series(number), if line.thin { 1.2 } else { 2.2 })
         .dash(DashPattern::of_series(number));
     if line.thin { stroke.opacity(0.75) } else { stroke }
@@ -83,11 +79,6 @@ fn marker(picture: &mut Picture, at: Coordinates, color: ColorRole) {
 
 fn name_style() -> TextStyle {
     TextStyle::new(LABEL_SIZE, ColorRole::Text)
-}
-
-/// Baseline of a text that is vertically centred on `y`.
-fn baseline(y: f64, size: f64) -> f64 {
-    y + size * 0.36
 }
 
 /// Names of series above the panels, in rows.
@@ -184,7 +175,10 @@ impl<'a> PanelLayout<'a> {
             LegendPlacement::Legend => 0.0,
             LegendPlacement::LineEnds => {
                 let names = &mut panel.lines.iter().map(|line| name_style().width(&line.label));
-                widest(names).min(200.0) + SAMPLE_WIDTH + 2.0 * GAP
+                match widest(names).min(200.0) {
+                    0.0 => 0.0,
+                    widest => widest + SAMPLE_WIDTH + 2.0 * GAP,
+                }
             }
         };
         Self { chart, panel, x, y, y_ticks, ticks_width, names_width }
@@ -192,6 +186,7 @@ impl<'a> PanelLayout<'a> {
 
     fn draw(&self, picture: &mut Picture, area: PlotArea, left: f64) {
         self.axes(picture, area, left);
+        self.rules(picture, area);
         // Areas first, so that they cover no line. Then lines in their order: if two coincide, the
         // solid one comes first and shows through the gaps of the dashed one.
         for line in &self.panel.lines {
@@ -233,6 +228,24 @@ impl<'a> PanelLayout<'a> {
         let middle = label.anchor(TextAnchor::Middle);
         let at = [f64::midpoint(start, right), bottom + TICK_SIZE + LABEL_SIZE + 13.0];
         picture.text(at, &middle.truncate(&self.panel.x.label, right - start), middle);
+    }
+
+    /// Draws vertical lines, with their labels at the top of the frame.
+    fn rules(&self, picture: &mut Picture, area: PlotArea) {
+        let style = TextStyle::new(TICK_SIZE, ColorRole::Muted);
+        let stroke = StrokeStyle::new(ColorRole::Muted, 1.2).dash(DashPattern::Dashed);
+        for (value, label) in self.panel.rules.iter().filter(|(value, _)| self.x.can_show(*value)) {
+            let x = area.left + (area.right - area.left) * self.x.position(*value);
+            picture.line([[x, area.top], [x, area.bottom]], stroke);
+            // The label is at the side with more room, beside the name of the vertical axis.
+            let (room, after) = [(area.right - x, true), (x - area.left, false)]
+                .into_iter()
+                .reduce(|a, b| if b.0 > a.0 { b } else { a })
+                .unwrap_or_default();
+            let label = style.truncate(label, room - GAP);
+            let (at, anchor) = if after { (x + 5.0, TextAnchor::Start) } else { (x - 5.0, TextAnchor::End) };
+            picture.text([at, area.top + TICK_SIZE], &label, style.anchor(anchor));
+        }
     }
 
     /// Returns as many ticks as fit beside each other.
@@ -288,7 +301,8 @@ impl<'a> PanelLayout<'a> {
             let at = line.points.iter().rev().find_map(|point| self.position(area, *point))?;
             Some((at[1], line))
         };
-        let mut ends: Vec<(f64, &ChartLine)> = self.panel.lines.iter().filter_map(end).collect();
+        let named = self.panel.lines.iter().filter(|line| !line.label.is_empty());
+        let mut ends: Vec<(f64, &ChartLine)> = named.filter_map(end).collect();
         ends.sort_by(|a, b| a.0.total_cmp(&b.0));
         let wanted: Vec<f64> = ends.iter().map(|(at, _)| *at).collect();
         for (y, (_, line)) in spread_apart(&wanted, LABEL_SIZE + 4.0, area.top, area.bottom).into_iter().zip(ends) {

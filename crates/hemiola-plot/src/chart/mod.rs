@@ -18,6 +18,7 @@ pub struct Chart {
     columns: usize,
     labels: LegendPlacement,
     mark: String,
+    frame_height: Option<f64>,
 }
 
 /// Placement of the names of lines.
@@ -36,15 +37,20 @@ pub struct ChartPanel {
     x: ChartAxis,
     y: ChartAxis,
     lines: Vec<ChartLine>,
+    rules: Vec<(f64, String)>,
+    /// Values that the horizontal axis covers besides those of lines and rules.
+    included: Vec<f64>,
 }
 
 /// Horizontal or vertical axis of a panel.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own, set by a method")]
 pub struct ChartAxis {
     label: String,
     logarithmic: bool,
     whole: bool,
     zero: bool,
+    reversed: bool,
 }
 
 /// Points connected in their order.
@@ -56,6 +62,7 @@ pub struct ChartLine {
     mark: Option<usize>,
     series: Option<usize>,
     thin: bool,
+    muted: bool,
 }
 
 impl Chart {
@@ -100,6 +107,13 @@ impl Chart {
         self
     }
 
+    /// Sets the height of a panel's frame in units. Defaults to 250.
+    #[must_use]
+    pub fn frame_height(mut self, height: f64) -> Self {
+        self.frame_height = Some(height.max(50.0));
+        self
+    }
+
     /// Draws the chart as a picture.
     #[must_use]
     pub fn picture(&self) -> Picture {
@@ -135,13 +149,27 @@ impl ChartPanel {
     /// Creates an empty panel.
     #[must_use]
     pub fn new(x: ChartAxis, y: ChartAxis) -> Self {
-        Self { x, y, lines: Vec::new() }
+        Self { x, y, lines: Vec::new(), rules: Vec::new(), included: Vec::new() }
     }
 
     /// Adds a line, drawn over earlier ones.
     #[must_use]
     pub fn line(mut self, line: ChartLine) -> Self {
         self.lines.push(line);
+        self
+    }
+
+    /// Adds a vertical line at a value of the horizontal axis, with a label.
+    #[must_use]
+    pub fn rule(mut self, x: f64, label: &str) -> Self {
+        self.rules.push((x, printable(label)));
+        self
+    }
+
+    /// Extends the horizontal axis to these values, so that panels below each other agree.
+    #[must_use]
+    pub fn including_x(mut self, values: impl IntoIterator<Item = f64>) -> Self {
+        self.included.extend(values);
         self
     }
 
@@ -153,11 +181,13 @@ impl ChartPanel {
         let seen =
             || self.lines.iter().flat_map(|line| &line.points).filter(move |[a, b]| x.can_show(*a) && y.can_show(*b));
         let band = self.lines.iter().flat_map(|line| line.band.iter().flatten());
-        let across = AxisScale::of(seen().map(|[x, _]| *x), self.x.logarithmic);
+        let rules = self.rules.iter().map(|(x, _)| *x).chain(self.included.iter().copied());
+        let across = AxisScale::of(seen().map(|[x, _]| *x).chain(rules), self.x.logarithmic);
         let up = AxisScale::of(seen().map(|[_, y]| y).chain(band).copied(), self.y.logarithmic).padded(0.06);
         let finish = |axis: &ChartAxis, scale: AxisScale| {
             let scale = if axis.zero { scale.from_zero() } else { scale };
-            if axis.whole { scale.integer_ticks() } else { scale }
+            let scale = if axis.whole { scale.integer_ticks() } else { scale };
+            if axis.reversed { scale.reversed() } else { scale }
         };
         (finish(&self.x, across), finish(&self.y, up))
     }
@@ -167,7 +197,7 @@ impl ChartAxis {
     /// Creates a linear axis.
     #[must_use]
     pub fn new(label: &str) -> Self {
-        Self { label: printable(label), logarithmic: false, whole: false, zero: false }
+        Self { label: printable(label), logarithmic: false, whole: false, zero: false, reversed: false }
     }
 
     /// Makes the axis logarithmic.
@@ -187,13 +217,19 @@ impl ChartAxis {
     pub fn from_zero(self) -> Self {
         Self { zero: true, ..self }
     }
+
+    /// Lets the axis descend: the largest value is at its start.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        Self { reversed: true, ..self }
+    }
 }
 
 impl ChartLine {
     /// Creates a line through these `[x, y]` points.
     pub fn new(label: &str, points: impl IntoIterator<Item = [f64; 2]>) -> Self {
         let points = points.into_iter().collect();
-        Self { label: printable(label), points, band: Vec::new(), mark: None, series: None, thin: false }
+        Self { label: printable(label), points, band: Vec::new(), mark: None, series: None, thin: false, muted: false }
     }
 
     /// Sets a low and a high value for each point, drawn as an area around the line.
@@ -222,6 +258,13 @@ impl ChartLine {
     #[must_use]
     pub fn thin(mut self) -> Self {
         self.thin = true;
+        self
+    }
+
+    /// Draws the line thin and gray, as the background of others.
+    #[must_use]
+    pub fn muted(mut self) -> Self {
+        self.muted = true;
         self
     }
 }

@@ -4,7 +4,7 @@
 //! without colors.
 
 use super::{Chart, ChartLine, ChartPanel};
-use std::fmt::Write as _;
+use crate::characters::{cut, put};
 
 /// Rows of characters in a frame.
 const ROWS: usize = 14;
@@ -19,12 +19,15 @@ pub(super) fn draw(chart: &Chart, width: usize) -> String {
         frame(&mut text, chart, panel, width);
         text.push('\n');
     }
-    let series = chart.series();
-    let named = series.iter().enumerate().filter(|(_, (_, line))| !line.label.is_empty());
-    for (number, (_, line)) in named {
+    for (number, line) in named(chart).into_iter().enumerate() {
         put(&mut text, format_args!("{}  {}\n", letter(number), cut(&line.label, width - 3)));
     }
     text
+}
+
+/// Returns the series that have a name, and therefore a letter.
+fn named(chart: &Chart) -> Vec<&ChartLine> {
+    chart.series().into_iter().map(|(_, line)| line).filter(|line| !line.label.is_empty()).collect()
 }
 
 fn frame(text: &mut String, chart: &Chart, panel: &ChartPanel, width: usize) {
@@ -37,8 +40,15 @@ fn frame(text: &mut String, chart: &Chart, panel: &ChartPanel, width: usize) {
         let across = x.position(a) * (columns * 2 - 1) as f64;
         (x.can_show(a) && y.can_show(b)).then(|| [across, (1.0 - y.position(b)) * (ROWS * 4 - 1) as f64])
     };
-    let series = chart.series();
+    for (value, _) in panel.rules.iter().filter(|(value, _)| x.can_show(*value)) {
+        let across = x.position(*value) * (columns * 2 - 1) as f64;
+        (0..ROWS * 4).step_by(2).for_each(|row| dots.dot([across, row as f64]));
+    }
     for line in &panel.lines {
+        for edge in 0..2 {
+            let points = line.points.iter().zip(&line.band).map(|([x, _], band)| position([*x, band[edge]]));
+            dots.dotted_line(&points.collect::<Vec<_>>());
+        }
         let positions: Vec<Option<[f64; 2]>> = line.points.iter().map(|point| position(*point)).collect();
         for pair in positions.windows(2) {
             if let [Some(from), Some(to)] = pair {
@@ -47,9 +57,11 @@ fn frame(text: &mut String, chart: &Chart, panel: &ChartPanel, width: usize) {
         }
         positions.iter().flatten().for_each(|at| dots.line(*at, *at));
     }
+    let series = named(chart);
     for line in &panel.lines {
-        let number = series.iter().position(|(_, known)| known.label == line.label).unwrap_or(0);
-        name(&mut dots, line, number, series.len(), &position);
+        if let Some(number) = series.iter().position(|known| known.label == line.label) {
+            name(&mut dots, line, number, series.len(), &position);
+        }
     }
     put(text, format_args!("{}\n", cut(&panel.y.label, width)));
     for row in 0..ROWS {
@@ -82,6 +94,9 @@ fn frame(text: &mut String, chart: &Chart, panel: &ChartPanel, width: usize) {
     let label = cut(&panel.x.label, columns);
     let indent = margin + 2 + (columns - label.chars().count()) / 2;
     put(text, format_args!("{:indent$}{label}\n", ""));
+    for (_, label) in &panel.rules {
+        put(text, format_args!("{:margin$}  vertical line: {}\n", "", cut(label, columns.saturating_sub(15))));
+    }
 }
 
 /// Writes the letter of a line on it, at a few positions that differ from line to line.
@@ -111,11 +126,6 @@ fn letter(number: usize) -> char {
     ('A'..='Z').chain('a'..='z').nth(number).unwrap_or('*')
 }
 
-/// Truncates a text to `most` characters.
-fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).chain(['…']).collect() }
-}
-
 /// Characters of two by four dots.
 struct BrailleCanvas {
     columns: usize,
@@ -133,6 +143,17 @@ impl BrailleCanvas {
         for step in 0..=steps {
             let share = step as f64 / steps as f64;
             self.dot([from[0] + (to[0] - from[0]) * share, from[1] + (to[1] - from[1]) * share]);
+        }
+    }
+
+    /// Draws every third dot of a line, for the edges of a band.
+    fn dotted_line(&mut self, points: &[Option<[f64; 2]>]) {
+        for pair in points.windows(2) {
+            let [Some(from), Some(to)] = pair else { continue };
+            for x in (from[0].ceil() as i64..=to[0] as i64).filter(|x| x % 3 == 0) {
+                let share = if to[0] > from[0] { (x as f64 - from[0]) / (to[0] - from[0]) } else { 0.0 };
+                self.dot([x as f64, from[1] + (to[1] - from[1]) * share]);
+            }
         }
     }
 
@@ -161,9 +182,4 @@ impl BrailleCanvas {
         };
         cells.map(cell).collect::<String>().trim_end().to_owned()
     }
-}
-
-fn put(text: &mut String, arguments: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = text.write_fmt(arguments);
 }

@@ -1,12 +1,24 @@
 //! SVG and PNG output of charts.
 
-use crate::{assert_same, two_runs};
+use crate::{assert_same, checked, path, two_runs};
 use hemiola_plot::{Chart, ChartAxis, ChartLine, ChartPanel, ColorScheme, LegendPlacement};
 use tiny_skia::{Pixmap, PremultipliedColorU8};
 
 #[test]
 fn the_svg_matches_the_golden_file() {
     assert_same(&two_runs().picture().svg(), include_str!("two-runs.svg"), "two-runs.svg");
+}
+
+#[test]
+fn the_svg_of_a_path_matches_the_golden_file() {
+    let svg = checked(&path().picture());
+    assert_same(&svg, include_str!("path.svg"), "path.svg");
+    // The largest lambda is at the left.
+    let at = |label: &str| {
+        let tick = svg.lines().find(|line| line.ends_with(&format!(">{label}</text>"))).expect(label);
+        tick.split(" x=\"").nth(1).unwrap().split('"').next().unwrap().parse::<f64>().unwrap()
+    };
+    assert!(at("1") < at("0.1") && svg.contains(">chosen &lt;0.1&gt;<") && svg.contains(">age &amp; sex<"));
 }
 
 #[test]

@@ -1,11 +1,21 @@
 //! Terminal output of charts.
 
-use crate::{assert_same, two_runs};
+use crate::{assert_same, path, two_runs};
 use hemiola_plot::{Chart, ChartAxis, ChartLine, ChartPanel};
 
 #[test]
 fn the_text_matches_the_golden_file() {
     assert_same(&two_runs().text(60), include_str!("two-runs.txt"), "two-runs.txt");
+}
+
+#[test]
+fn the_text_of_a_path_matches_the_golden_file() {
+    let text = path().text(60);
+    assert_same(&text, include_str!("path.txt"), "path.txt");
+    assert!(
+        text.ends_with("vertical line: chosen <0.1>\n\nA  age & sex\nB  size\n"),
+        "gray lines have no letter: {text}"
+    );
 }
 
 #[test]

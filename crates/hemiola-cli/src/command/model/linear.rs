@@ -7,6 +7,7 @@ use super::sparse::{PenaltyArgs, SparseTrainCommand};
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
 use super::train_defaults::TrainDefaults;
 use crate::arguments::GivenFlags;
+use crate::command::plot;
 use crate::error::{CommandError, into_cluster_error};
 use crate::graph;
 use crate::plural::counted;
@@ -16,7 +17,7 @@ use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_core::Seed;
 use hemiola_models::input::InputSchema;
 use hemiola_models::linear::data::{self, LinearExamples, LinearReadOptions};
-use hemiola_models::linear::{LinearEvaluation, LinearLoss, LinearModel};
+use hemiola_models::linear::{ConfusionMatrix, LinearEvaluation, LinearLoss, LinearModel};
 use hemiola_models::sparse::SparseLoss;
 use hemiola_models::training::ClusterInfo;
 use hemiola_models::{Estimator, LinearClassifier};
@@ -378,7 +379,7 @@ pub(super) fn evaluate(
     let examples = data::read(cluster, &options, files)?;
     print_notes(&examples.notes);
     let evaluation = model.evaluate(cluster, &examples.labelled)?;
-    let LinearEvaluation { metrics, examples, unknown_features } = &evaluation;
+    let LinearEvaluation { metrics, examples, unknown_features, confusion } = &evaluation;
     let mut text = counted(*examples, "example");
     if *unknown_features > 0 {
         let _ =
@@ -388,5 +389,17 @@ pub(super) fn evaluate(
     for (name, value) in metrics {
         let _ = writeln!(text, "{name} {value:.4}");
     }
+    text += &confusion_table(confusion.as_ref());
     Ok((text, evaluation))
+}
+
+/// Maximum number of classes whose confusion matrix is printed.
+const PRINTED_CLASSES: usize = 12;
+
+/// Returns an empty line and the confusion matrix as a table; nothing for many classes.
+pub(super) fn confusion_table(confusion: Option<&ConfusionMatrix>) -> String {
+    match confusion.filter(|matrix| matrix.classes.len() <= PRINTED_CLASSES) {
+        Some(matrix) => format!("\n{}", plot::confusion(matrix).text(plot::terminal_width())),
+        None => String::new(),
+    }
 }

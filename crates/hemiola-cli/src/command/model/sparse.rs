@@ -2,7 +2,7 @@
 //! models.
 
 use super::input_args::print_notes;
-use super::linear::{ExampleFileArgs, columns_summary, refuse_without_data};
+use super::linear::{ExampleFileArgs, columns_summary, confusion_table, refuse_without_data};
 use super::progress::MetricColumns;
 use super::read_hints::ReadHints;
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
@@ -15,9 +15,10 @@ use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_models::input::InputSchema;
 use hemiola_models::linear::data::{self, LinearExamples, LinearReadOptions};
 use hemiola_models::sparse::{
-    CoordinateSchedule, Lambda, LambdaGrid, SparseEvaluation, SparseLoss, SparseModel, UpdateOrder,
+    CoefficientPath, CoordinateSchedule, Lambda, LambdaGrid, RegularizationReport, SparseEvaluation, SparseLoss,
+    SparseModel, UpdateOrder,
 };
-use hemiola_models::training::ClusterInfo;
+use hemiola_models::training::{ClusterInfo, Fit};
 use hemiola_models::{Estimator, SparseRegression};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -67,6 +68,7 @@ pub(crate) struct TrainElasticNet {
 
 /// Arguments of the L1 penalty.
 #[derive(Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
 pub(super) struct PenaltyArgs {
     /// Regularization strength: `alpha` of scikit-learn, lambda of glmnet.
     #[arg(long, visible_alias = "alpha", value_name = "X", conflicts_with_all = ["lambda_ratio", "folds"])]
@@ -92,18 +94,25 @@ pub(super) struct PenaltyArgs {
     /// Fit no intercept.
     #[arg(long)]
     no_intercept: bool,
+
+    /// Also compute the coefficients for 50 decreasing lambdas, and record the 20 largest features
+    /// in the report, for `hemiola plot --regularization-path`.
+    #[arg(long, requires = "report")]
+    regularization_path: bool,
 }
 
 impl PenaltyArgs {
     /// Returns true if any of these flags was given.
     pub(super) fn are_given(&self) -> bool {
-        let Self { lambda, lambda_ratio, folds, one_standard_error, standardize, no_intercept } = self;
+        let Self { lambda, lambda_ratio, folds, one_standard_error, standardize, no_intercept, regularization_path } =
+            self;
         lambda.is_some()
             || lambda_ratio.is_some()
             || folds.is_some()
             || *one_standard_error
             || *standardize
             || *no_intercept
+            || *regularization_path
     }
 }
 
@@ -273,12 +282,13 @@ impl SparseTrainCommand<'_> {
             (None, share) => format!(", a fraction of {share} held out for validation"),
         };
         let mut chosen = settings.clone();
-        let mut found = String::new();
+        let (mut found, mut cross_validation) = (String::new(), None);
         if let Some(folds) = self.penalty.folds {
             let validation = settings.cross_validate(cluster, &examples, GRID, folds)?;
             let index = if self.penalty.one_standard_error { validation.one_standard_error } else { validation.best };
             chosen = settings.with_lambda(Lambda::Value(validation.lambdas[index]))?;
             let _ = write!(found, "; lambda {:.6} by cross-validation", validation.lambdas[index]);
+            cross_validation = Some(validation);
         }
         let prepared = PreparedTraining {
             headline: format!(
@@ -296,8 +306,18 @@ impl SparseTrainCommand<'_> {
             limits: &settings.settings().limits,
             lock,
         };
-        self.common
-            .fit(cluster, prepared, |options| Ok(chosen.fit_with(cluster, &examples, valid.as_ref(), options)?.report))
+        self.common.fit(cluster, prepared, |options| {
+            let Fit { model, mut report, .. } = chosen.fit_with(cluster, &examples, valid.as_ref(), options)?;
+            // An interrupted run ends at once, without a path.
+            let path = if self.penalty.regularization_path && !report.result.stopped_by_callback() {
+                Some(CoefficientPath::of(&model, &chosen.path(cluster, &examples, GRID)?))
+            } else {
+                None
+            };
+            let chosen = RegularizationReport { lambda: model.lambda, l1_ratio: self.ratio, cross_validation, path };
+            report.regularization = serde_json::to_value(chosen).ok();
+            Ok(report)
+        })
     }
 }
 
@@ -332,7 +352,7 @@ pub(super) fn evaluate(
     let examples = data::read(cluster, &LinearReadOptions { schema: model.input.clone(), ..options }, files)?;
     print_notes(&examples.notes);
     let evaluation = model.evaluate(cluster, &examples.labelled)?;
-    let SparseEvaluation { metrics, examples, unknown_features } = &evaluation;
+    let SparseEvaluation { metrics, examples, unknown_features, confusion } = &evaluation;
     let mut text = format!(
         "{}, {} of {} nonzero",
         counted(*examples, "example"),
@@ -346,5 +366,6 @@ pub(super) fn evaluate(
     for (name, value) in metrics {
         let _ = writeln!(text, "{name} {value:.4}");
     }
+    text += &confusion_table(confusion.as_ref());
     Ok((text, evaluation))
 }

@@ -33,6 +33,25 @@ pub(super) fn numbered(names: Vec<String>) -> Vec<String> {
     names.into_iter().map(distinct).collect()
 }
 
+/// Returns what the labels have in common at their start, without a trailing `seed` and separators:
+/// `small` for `small-seed-1` and `small-seed-2`. `None` if that is nothing.
+pub(super) fn common<'a>(labels: impl Iterator<Item = &'a str>) -> Option<String> {
+    let shared = |common: String, label: &str| {
+        common.chars().zip(label.chars()).take_while(|(a, b)| a == b).map(|(letter, _)| letter).collect()
+    };
+    let mut labels = labels;
+    let first = labels.next()?.to_owned();
+    let common: String = labels.fold(first, shared);
+    let separators = |letter: char| !letter.is_alphanumeric();
+    // Digits belong to a number of which the rest differs.
+    let common = common.trim_end_matches(|letter: char| letter.is_ascii_digit()).trim_end_matches(separators);
+    let without = ["seed", "run"].iter().find_map(|word| common.strip_suffix(word));
+    // `overrun` is not `over`.
+    let common = without.filter(|rest| !rest.ends_with(char::is_alphanumeric)).unwrap_or(common);
+    let common = common.trim_end_matches(separators);
+    (!common.is_empty()).then(|| common.to_owned())
+}
+
 fn parts(file: &Path) -> Vec<String> {
     if file == Path::new("-") {
         return vec!["standard input".to_owned()];
@@ -63,5 +82,14 @@ mod tests {
         assert_eq!(files(&["run.json", "run.txt", "x/run.json"])[2], "x/run");
         let given = ["a", "a", "a (2)", "a"].map(str::to_owned).to_vec();
         assert_eq!(numbered(given), ["a", "a (3)", "a (2)", "a (4)"]);
+    }
+    #[test]
+    fn the_label_of_repetitions_is_their_common_part() {
+        let of = |labels: &[&str]| common(labels.iter().copied());
+        assert_eq!(of(&["small-seed-1", "small-seed-2"]).as_deref(), Some("small"));
+        assert_eq!(of(&["rank16_s11", "rank16_s12"]).as_deref(), Some("rank16_s"));
+        assert_eq!(of(&["overrun1", "overrun2"]).as_deref(), Some("overrun"));
+        assert_eq!(of(&["a/mf", "a/mf (2)"]).as_deref(), Some("a/mf"));
+        assert_eq!((of(&["run-1", "run-2"]), of(&["1", "2"]), of(&[])), (None, None, None));
     }
 }

@@ -1,17 +1,27 @@
-//! `hemiola plot`: learning curves of several runs in one plot.
+//! `hemiola plot`: pictures of reports, such as learning curves of several runs in one plot.
+//!
+//! The content of a report decides on the picture, so that every command has one way to a picture:
+//! `--report FILE`, then `hemiola plot FILE`.
 
+mod curves;
 mod labels;
 mod metric;
+mod regularization;
+mod repetitions;
 mod report_file;
+mod topics;
 
 use crate::error::CommandError;
+use crate::arguments::GivenFlags;
 use crate::output::{self, OutputCompression, StagedFile};
+use crate::plural::counted;
 use clap::Args;
-use hemiola_plot::{AxisScale, Chart, ChartAxis, ChartLine, ChartPanel, ColorScheme};
-use metric::CurveMetric;
-use report_file::{CurveData, EpochRecords, PlottedRun};
+use hemiola_models::linear::ConfusionMatrix;
+use hemiola_plot::{Chart, ColorScheme, ConfusionPlot, Picture, TopicsPlot};
+use repetitions::SeedBand;
+use report_file::{CurveData, PlottedReport, PlottedRun};
 use std::collections::BTreeSet;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,18 +32,29 @@ Examples:
     hemiola train mf --data ratings.csv --rank 64 --report large.json
     hemiola plot small.json large.json
 
+  Five seeds, as their mean with a band from the lowest to the highest:
+    for seed in 1 2 3 4 5; do hemiola train mf --data ratings.csv --seed $seed --report seed-$seed.json; done
+    hemiola plot seed-*.json
+
   Objective against bytes sent, on logarithmic axes, as PNG:
     hemiola plot runs/*.json --x bytes --y objective --log-x --log-y -o bytes.png
+
+  Confusion matrix of a classifier, topics of a topic model, and coefficients of a lasso by lambda:
+    hemiola evaluate --model digits --data test.libsvm --report test.json && hemiola plot test.json
+    hemiola topics --model topics --report topics.json && hemiola plot topics.json
+    hemiola train lasso --data train.csv --folds 5 --regularization-path --report lasso.json
+    hemiola plot lasso.json --regularization-path
 
   In the terminal, directly from a training run:
     hemiola train mf --report - | hemiola plot - --text
 
-A point marks the epoch whose model was saved. SVG follows the light or dark theme of the viewer; PNG is light unless --dark. \
+A point marks the epoch whose model was saved. Runs that differ by their seed only (same model, settings, numbers of \
+examples, cluster and strategy) are one line; see --band. SVG follows the light or dark theme of the viewer; PNG is light unless --dark. \
 Non-finite values are gaps, and are reported.
 
 Exit codes:
   0  plotted
-  2  wrong use: a file is not a report, or the runs have no metric in common; nothing was written
+  2  wrong use: a file is not a report, or the reports do not go into one plot; nothing was written
   3  the system failed, for example a full disk";
 
 /// Pixels per unit of a PNG: sharp on high-density screens and in print.
@@ -44,12 +65,13 @@ const PIXELS_PER_UNIT: f64 = 2.0;
 #[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
 pub(crate) struct PlotArgs {
-    /// Reports written by `hemiola train --report`, or `-` for standard input.
+    /// Reports written with `--report` by `hemiola train`, `evaluate` or `topics`, or `-` for
+    /// standard input.
     #[arg(required = true, value_name = "REPORT")]
     reports: Vec<PathBuf>,
 
     /// Output file, ending with `.svg` or `.png`, or `-` for SVG on standard output [default:
-    /// convergence.svg].
+    /// convergence.svg, confusion.svg, topics.svg or regularization-path.svg, by content].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -82,9 +104,19 @@ pub(crate) struct PlotArgs {
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 
-    /// Label of a run; once per report, in their order [default: the file names].
+    /// Label of a run, once per report, or of a line, once per line, in their order. Reports with
+    /// the same label are one line; see --band [default: the file names].
     #[arg(long = "label", value_name = "NAME")]
     labels: Vec<String>,
+
+    /// Repetitions of a run with other seeds: mean with a band from the lowest to the highest value,
+    /// median with a band of the quartiles, or a line for each run.
+    #[arg(long, value_enum, value_name = "BAND", default_value = "min-max")]
+    band: SeedBand,
+
+    /// Plot the coefficients of a sparse regression, and its cross-validated loss, against lambda.
+    #[arg(long)]
+    regularization_path: bool,
 
     /// PNG with a dark background.
     #[arg(long)]
@@ -98,41 +130,132 @@ enum PlotFormat {
     Png,
 }
 
+/// Picture of reports, before it is laid out.
+enum PlottedFigure {
+    Chart(Chart),
+    Confusion(ConfusionPlot),
+    Topics(TopicsPlot),
+}
+
+impl PlottedFigure {
+    fn picture(&self) -> Picture {
+        match self {
+            Self::Chart(chart) => chart.picture(),
+            Self::Confusion(matrix) => matrix.picture(),
+            Self::Topics(topics) => topics.picture(),
+        }
+    }
+
+    fn text(&self, width: usize) -> String {
+        match self {
+            Self::Chart(chart) => chart.text(width),
+            Self::Confusion(matrix) => matrix.text(width),
+            Self::Topics(topics) => topics.text(width),
+        }
+    }
+}
+
+/// Figure with its default file, a summary, and notes on what it does not show.
+struct PreparedFigure {
+    figure: PlottedFigure,
+    file: &'static str,
+    summary: String,
+    notes: BTreeSet<String>,
+}
+
 impl PlotArgs {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
-        let target = self.target()?;
-        let runs = self.runs()?;
-        let metrics = if self.y.is_empty() {
-            vec![CurveMetric::default_of(&runs, self.train)?]
-        } else {
-            self.y.iter().map(|name| CurveMetric::named(name, &runs, self.train)).collect::<anyhow::Result<_>>()?
-        };
-        let notes = self.gaps(&runs, &metrics)?;
-        let chart = self.chart(&runs, &metrics);
+        self.target("x.svg")?;
+        let PreparedFigure { figure, file, summary, notes } = self.figure(self.read()?)?;
+        let target = self.target(file)?;
         if let Some((path, format)) = &target {
-            self.write(&chart, path, *format)?;
+            self.write(&figure, path, *format)?;
         }
         if self.text {
-            output::print(&chart.text(terminal_width()))?;
+            output::print(&figure.text(terminal_width()))?;
         }
         if let Some((path, _)) = target.filter(|(path, _)| path != Path::new("-")) {
-            let names: Vec<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
-            let runs = if runs.len() == 1 { "1 run".to_owned() } else { format!("{} runs", runs.len()) };
-            output::print(&format!("plotted {} of {runs} to `{}`\n", names.join(", "), path.display()))?;
+            output::print(&format!("plotted {summary} to `{}`\n", path.display()))?;
         }
         for note in notes {
-            // A closed standard error drops the notes.
-            let _ = writeln!(std::io::stderr(), "hemiola: {note}");
+            output::note(&note);
         }
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Reads all reports; runs get their file names as labels.
+    fn read(&self) -> anyhow::Result<Vec<PlottedReport>> {
+        if self.reports.iter().filter(|path| *path == Path::new("-")).count() > 1 {
+            let message = "standard input can be read only once, and `-` is given several times";
+            return Err(CommandError::usage(message).hint("write the reports to files").into());
+        }
+        let mut reports =
+            self.reports.iter().map(|path| PlottedReport::read(path)).collect::<anyhow::Result<Vec<_>>>()?;
+        for (report, label) in reports.iter_mut().zip(labels::of_files(&self.reports)) {
+            if let PlottedReport::Run(run) = report {
+                run.label = label;
+            }
+        }
+        Ok(reports)
+    }
+
+    /// Returns the figure of the reports, by their content.
+    fn figure(&self, reports: Vec<PlottedReport>) -> anyhow::Result<PreparedFigure> {
+        let several = reports.len() > 1;
+        let (mut runs, mut others): (Vec<PlottedRun>, Vec<PlottedReport>) = (Vec::new(), Vec::new());
+        for report in reports {
+            match report {
+                PlottedReport::Run(run) => runs.push(*run),
+                other => others.push(other),
+            }
+        }
+        let prepared = |figure, file, summary| PreparedFigure { figure, file, summary, notes: BTreeSet::new() };
+        let only = |file: &'static str, what: &str| {
+            if several {
+                let message = format!("{what} is a picture of its own, and {} reports are given", self.reports.len());
+                return Err(CommandError::usage(message).hint("plot each report with a command of its own").into());
+            }
+            let curves = ["--x", "--y", "--train", "--log-x", "--log-y", "--label", "--band"];
+            GivenFlags::of_process().refuse(&curves, "it is for learning curves", "leave it out").map(|()| file)
+        };
+        let title = self.title.as_deref().unwrap_or_default();
+        match others.into_iter().next() {
+            Some(_) if self.regularization_path => {
+                let message = "only reports of `hemiola train` have a regularization path";
+                Err(CommandError::usage(message).hint("leave out --regularization-path").into())
+            }
+            Some(PlottedReport::Topics(mut topics)) => {
+                let file = only("topics.svg", "a list of topics")?;
+                let count = topics.len();
+                let plot = topics::plot(&mut topics).title(title);
+                Ok(prepared(PlottedFigure::Topics(plot), file, counted(count, "topic")))
+            }
+            Some(PlottedReport::Evaluation(matrix)) => {
+                let file = only("confusion.svg", "a confusion matrix")?;
+                let classes = matrix.classes.len();
+                let of = if classes == 1 { "1 class".to_owned() } else { format!("{classes} classes") };
+                let plot = confusion(&matrix).title(title);
+                Ok(prepared(PlottedFigure::Confusion(plot), file, format!("the confusion matrix of {of}")))
+            }
+            Some(PlottedReport::Run(_)) | None if self.regularization_path => {
+                let file = only("regularization-path.svg", "a regularization path")?;
+                let chart = self.regularization(&runs[0])?;
+                let summary = format!("the regularization path of `{}`", runs[0].label);
+                Ok(prepared(PlottedFigure::Chart(chart), file, summary))
+            }
+            Some(PlottedReport::Run(_)) | None => {
+                let curves::PlottedCurves { chart, summary, notes } = self.curves(&runs)?;
+                Ok(PreparedFigure { figure: PlottedFigure::Chart(chart), file: "convergence.svg", summary, notes })
+            }
+        }
+    }
+
     /// Returns path and format of the output file, if one is written.
-    fn target(&self) -> anyhow::Result<Option<(PathBuf, PlotFormat)>> {
+    fn target(&self, default: &str) -> anyhow::Result<Option<(PathBuf, PlotFormat)>> {
         let path = match (&self.output, self.text) {
             (Some(path), _) => path.clone(),
             (None, true) => return Ok(None),
-            (None, false) => PathBuf::from("convergence.svg"),
+            (None, false) => PathBuf::from(default),
         };
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
         let format = match ending.as_deref() {
@@ -155,112 +278,11 @@ impl PlotArgs {
         Ok(Some((path, format)))
     }
 
-    fn runs(&self) -> anyhow::Result<Vec<PlottedRun>> {
-        if self.reports.iter().filter(|path| *path == Path::new("-")).count() > 1 {
-            let message = "standard input can be read only once, and `-` is given several times";
-            return Err(CommandError::usage(message).hint("write the reports to files").into());
-        }
-        let labels = if self.labels.is_empty() {
-            labels::of_files(&self.reports)
-        } else if self.labels.len() == self.reports.len() {
-            labels::numbered(self.labels.clone())
-        } else {
-            let message = format!("--label is given {} times for {} reports", self.labels.len(), self.reports.len());
-            return Err(CommandError::usage(message).hint("give --label once per report, or not at all").into());
-        };
-        let mut runs = self.reports.iter().map(|path| PlottedRun::read(path)).collect::<anyhow::Result<Vec<_>>>()?;
-        for (run, label) in runs.iter_mut().zip(labels) {
-            run.label = label;
-        }
-        Ok(runs)
-    }
-
-    /// Returns notes on values that cannot be plotted; an error if there are no others.
-    fn gaps(&self, runs: &[PlottedRun], metrics: &[CurveMetric]) -> anyhow::Result<BTreeSet<String>> {
-        let (across, up) = (AxisScale::of([], self.log_x), AxisScale::of([], self.log_y));
-        let reason = if self.log_x || self.log_y { "not finite, or not positive" } else { "not finite" };
-        // A set, because panels with different x axes have the same gaps.
-        let mut notes = BTreeSet::new();
-        for (metric, x) in metrics.iter().flat_map(|metric| self.x.iter().map(move |x| (metric, *x))) {
-            let entries = metric.lines().0;
-            let points: Vec<Vec<[f64; 2]>> = runs.iter().map(|run| run.points(x, entries)).collect();
-            if !points.iter().flatten().any(|[x, _]| *x > 0.0) {
-                let message = format!("{}, so there is no x axis", x.missing_reason());
-                return Err(CommandError::usage(message).hint("choose another --x, such as `epochs`").into());
-            }
-            let shown =
-                |points: &Vec<[f64; 2]>| points.iter().filter(|[x, y]| across.can_show(*x) && up.can_show(*y)).count();
-            if points.iter().map(shown).sum::<usize>() == 0 {
-                let message = format!("no value of {} can be plotted: all are missing or {reason}", metric.name);
-                return Err(CommandError::usage(message).hint("choose another metric with --y").into());
-            }
-            for (run, points) in runs.iter().zip(&points).filter(|(run, _)| run.has(entries)) {
-                let all = points.len();
-                let unseen = |index: usize, scale: AxisScale| {
-                    points.iter().filter(|point| !scale.can_show(point[index])).count()
-                };
-                let (omitted, gaps) = (unseen(0, across), unseen(1, up));
-                let label = &run.label;
-                if omitted > 0 {
-                    let what = if self.log_x { "not positive, as a logarithmic axis needs" } else { "missing" };
-                    notes.insert(format!(
-                        "{omitted} of {all} points of `{label}` are omitted: {} are {what}",
-                        x.label()
-                    ));
-                }
-                if gaps > 0 {
-                    let what = if self.log_y { "not finite, or not positive" } else { "not finite" };
-                    notes.insert(format!(
-                        "{gaps} of {all} values of {} of `{label}` are {what}, and become gaps",
-                        metric.name
-                    ));
-                }
-            }
-        }
-        Ok(notes)
-    }
-
-    fn chart(&self, runs: &[PlottedRun], metrics: &[CurveMetric]) -> Chart {
-        let mut chart = Chart::new().columns(self.x.len()).mark("saved model");
-        if let Some(title) = &self.title {
-            chart = chart.title(title);
-        }
-        for metric in metrics {
-            for x in &self.x {
-                chart = chart.panel(self.panel(runs, metric, *x));
-            }
-        }
-        chart
-    }
-
-    fn panel(&self, runs: &[PlottedRun], metric: &CurveMetric, quantity: CurveData) -> ChartPanel {
-        let logarithmic = |axis: ChartAxis, wanted: bool| if wanted { axis.logarithmic() } else { axis };
-        let x = ChartAxis::new(quantity.label()).from_zero();
-        let x = if quantity == CurveData::Seconds { x } else { x.integer_ticks() };
-        let mut panel =
-            ChartPanel::new(logarithmic(x, self.log_x), logarithmic(ChartAxis::new(&metric.label()), self.log_y));
-        let (entries, aside) = metric.lines();
-        for (number, run) in runs.iter().enumerate() {
-            if run.has(entries) {
-                let line = ChartLine::new(&run.label, run.points(quantity, entries)).series(number);
-                // Without a validation set the last model is saved, which needs no mark.
-                let saved = run.best_index().filter(|_| matches!(entries, EpochRecords::Validation(_)));
-                panel = panel.line(saved.into_iter().fold(line, ChartLine::mark));
-            }
-        }
-        if let Some(aside) = aside {
-            for (number, run) in runs.iter().enumerate().filter(|(_, run)| run.has(aside)) {
-                panel = panel.line(ChartLine::new(&run.label, run.points(quantity, aside)).series(number).thin());
-            }
-        }
-        panel
-    }
-
-    fn write(&self, chart: &Chart, path: &Path, format: PlotFormat) -> anyhow::Result<()> {
+    fn write(&self, figure: &PlottedFigure, path: &Path, format: PlotFormat) -> anyhow::Result<()> {
         let ground = if self.dark { ColorScheme::Dark } else { ColorScheme::Light };
         let bytes = match format {
-            PlotFormat::Svg => chart.picture().svg().into_bytes(),
-            PlotFormat::Png => chart
+            PlotFormat::Svg => figure.picture().svg().into_bytes(),
+            PlotFormat::Png => figure
                 .picture()
                 .png(ground, PIXELS_PER_UNIT)
                 .map_err(|error| CommandError::usage(error.to_string()).hint("plot fewer panels, or an SVG"))?,
@@ -274,8 +296,14 @@ impl PlotArgs {
     }
 }
 
+/// Returns the plot of a confusion matrix.
+pub(super) fn confusion(matrix: &ConfusionMatrix) -> ConfusionPlot {
+    let plot = ConfusionPlot::new(&matrix.classes, &matrix.counts);
+    if matrix.unknown.is_empty() { plot } else { plot.other("label not in the model", &matrix.unknown) }
+}
+
 /// Returns the width of the terminal in columns, or 80 if standard output is not a terminal.
-fn terminal_width() -> usize {
+pub(super) fn terminal_width() -> usize {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {
         return 80;

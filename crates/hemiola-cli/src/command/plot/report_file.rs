@@ -1,24 +1,46 @@
-//! Plottable contents of a report of `hemiola train`.
+//! Plottable contents of reports: of `hemiola train`, `evaluate` and `topics`.
 //!
-//! Reports of other versions and models are accepted: only the epochs are read, and a metric may be
-//! missing, or null if it was not finite.
+//! The content of a file tells its kind. Reports of other versions and models are accepted: only
+//! what is plotted is read, and a metric may be missing, or null if it was not finite.
 
 use crate::error::CommandError;
+use hemiola_models::linear::ConfusionMatrix;
+use hemiola_models::sparse::RegularizationReport;
 use serde::Deserialize;
-use serde_json::error::Category;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 
 type EpochMetrics = BTreeMap<String, Option<f64>>;
 
+/// Report read from a file, by its kind.
+#[derive(Debug)]
+pub(super) enum PlottedReport {
+    /// Report of `hemiola train`.
+    Run(Box<PlottedRun>),
+    /// Report of `hemiola evaluate` for a classifier.
+    Evaluation(ConfusionMatrix),
+    /// Report of `hemiola topics`.
+    Topics(Vec<ReportedTopic>),
+}
+
 /// Run read from a report, with its label.
 #[derive(Debug)]
 pub(super) struct PlottedRun {
     /// Label of the run in the plot.
     pub(super) label: String,
+    /// Random seed, and everything else that must be equal in repetitions of the run; `None` in
+    /// reports without settings.
+    pub(super) repetition: Option<(u64, String)>,
+    /// Kind of the model.
+    pub(super) model: String,
+    /// Choice of the penalty, if the model is a sparse regression.
+    pub(super) regularization: Option<RegularizationReport>,
     epochs: Vec<EpochRecord>,
     best_epoch: Option<f64>,
+    loading_bytes: f64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -26,11 +48,42 @@ struct RunReport {
     progress: Vec<EpochRecord>,
     #[serde(default)]
     result: Option<PlottedSummary>,
+    #[serde(default)]
+    model: Option<String>,
+    #[serde(default)]
+    seed: Option<u64>,
+    #[serde(default)]
+    settings: Option<Value>,
+    #[serde(default)]
+    data: Value,
+    #[serde(default)]
+    cluster: Value,
+    #[serde(default)]
+    strategy: Value,
+    #[serde(default)]
+    regularization: Option<RegularizationReport>,
+}
+
+/// Topic in a report of `hemiola topics`.
+#[derive(Debug, Deserialize)]
+pub(super) struct ReportedTopic {
+    /// Number of the topic, from 1.
+    pub(super) topic: u64,
+    pub(super) share: Option<f64>,
+    pub(super) words: Vec<ReportedTerm>,
+}
+
+/// Term of a topic.
+#[derive(Debug, Deserialize)]
+pub(super) struct ReportedTerm {
+    pub(super) word: String,
+    pub(super) probability: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]
 struct PlottedSummary {
     best_epoch: Option<f64>,
+    loading_bytes: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -53,7 +106,7 @@ pub(super) enum CurveData {
     Seconds,
     /// Number of updates: entries processed.
     Updates,
-    /// Bytes sent by all peers.
+    /// Bytes sent by all peers, without those of loading the data where the report tells them.
     Bytes,
 }
 
@@ -91,9 +144,9 @@ pub(super) enum EpochRecords<'a> {
 }
 
 /// Hint that says how reports are written.
-const REPORT_HINT: &str = "reports are written by `hemiola train MODEL --report FILE`";
+const REPORT_HINT: &str = "reports are written by `hemiola train`, `evaluate` and `topics` with `--report FILE`";
 
-impl PlottedRun {
+impl PlottedReport {
     /// Reads a report from a file; `-` is standard input.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let (name, text) = if path == Path::new("-") {
@@ -112,20 +165,69 @@ impl PlottedRun {
     }
 
     fn parse(name: &str, text: &[u8]) -> anyhow::Result<Self> {
-        let report: RunReport = serde_json::from_slice(text).map_err(|error| {
-            let message = match error.classify() {
-                _ if text.is_empty() => format!("`{name}` is empty"),
-                Category::Data => format!("`{name}` is not a training report: {error}"),
-                _ => format!("`{name}` is not JSON: {error}"),
-            };
-            CommandError::usage(message).hint(REPORT_HINT)
-        })?;
+        let refused = |message: String| CommandError::usage(message).hint(REPORT_HINT);
+        if text.is_empty() {
+            return Err(refused(format!("`{name}` is empty")).into());
+        }
+        let value: Value =
+            serde_json::from_slice(text).map_err(|error| refused(format!("`{name}` is not JSON: {error}")))?;
+        if value.is_array() {
+            let topics: Vec<ReportedTopic> = typed(name, "a list of topics", value)?;
+            if topics.is_empty() {
+                return Err(refused(format!("`{name}` is an empty list, and no topics can be plotted")).into());
+            }
+            return Ok(Self::Topics(topics));
+        }
+        if let Some(confusion) = value.get("confusion") {
+            let matrix: ConfusionMatrix = typed(name, "an evaluation report", confusion.clone())?;
+            let classes = matrix.classes.len();
+            let rows = matrix.counts.iter().chain((!matrix.unknown.is_empty()).then_some(&matrix.unknown));
+            if classes == 0 || matrix.counts.len() != classes || rows.into_iter().any(|row| row.len() != classes) {
+                let message = format!("`{name}` has no square confusion matrix of its {classes} classes");
+                return Err(refused(message).into());
+            }
+            return Ok(Self::Evaluation(matrix));
+        }
+        if value.get("metrics").is_some() && value.get("progress").is_none() {
+            let message = format!("`{name}` is an evaluation without a confusion matrix");
+            let hint = "only evaluations of classifiers with at most 500 classes have one";
+            return Err(CommandError::usage(message).hint(hint).into());
+        }
+        Ok(Self::Run(Box::new(PlottedRun::of(name, typed(name, "a training report", value)?)?)))
+    }
+}
+
+/// Converts JSON to a report of this kind.
+fn typed<T: DeserializeOwned>(name: &str, kind: &str, value: Value) -> anyhow::Result<T> {
+    serde_json::from_value(value).map_err(|error| {
+        let message = format!("`{name}` is not {kind}: {error}");
+        CommandError::usage(message).hint(REPORT_HINT).into()
+    })
+}
+
+impl PlottedRun {
+    fn of(name: &str, report: RunReport) -> anyhow::Result<Self> {
         if report.progress.is_empty() {
             let message = format!("`{name}` has no epochs: its `progress` is empty");
             return Err(CommandError::usage(message).hint("train for at least one epoch").into());
         }
-        let best_epoch = report.result.and_then(|result| result.best_epoch);
-        Ok(Self { label: name.to_owned(), epochs: report.progress, best_epoch })
+        let repetition = report.repetition();
+        let (best_epoch, loading_bytes) =
+            report.result.map_or((None, None), |result| (result.best_epoch, result.loading_bytes));
+        Ok(Self {
+            label: name.to_owned(),
+            repetition,
+            model: report.model.unwrap_or_default(),
+            regularization: report.regularization,
+            epochs: report.progress,
+            best_epoch,
+            loading_bytes: loading_bytes.unwrap_or(0.0),
+        })
+    }
+
+    /// Returns the numbers of the epochs.
+    pub(super) fn epoch_numbers(&self) -> Vec<f64> {
+        self.epochs.iter().map(|epoch| epoch.epoch.unwrap_or(f64::NAN)).collect()
     }
 
     /// Returns the names of the metrics on the validation set, or on the training set.
@@ -154,7 +256,11 @@ impl PlottedRun {
             EpochRecords::Train(name) => epoch.train.as_ref()?.get(name).copied()?,
             EpochRecords::Validation(name) => epoch.validation.as_ref()?.get(name).copied()?,
         };
-        let point = |epoch: &EpochRecord| [epoch.x_value(x), metric(epoch)].map(|value| value.unwrap_or(f64::NAN));
+        let loading = if x == CurveData::Bytes { self.loading_bytes } else { 0.0 };
+        let point = |epoch: &EpochRecord| {
+            let across = epoch.x_value(x).map(|value| value - loading);
+            [across, metric(epoch)].map(|value| value.unwrap_or(f64::NAN))
+        };
         self.epochs.iter().map(point).collect()
     }
 
@@ -163,6 +269,21 @@ impl PlottedRun {
         let best = self.best_epoch?;
         // Epochs are small integers, so 0.5 is a safe tolerance.
         self.epochs.iter().rposition(|epoch| epoch.epoch.is_some_and(|epoch| (epoch - best).abs() < 0.5))
+    }
+}
+
+impl RunReport {
+    /// Returns the seed, and model, settings, data, cluster and strategy as text. Seeds, and the
+    /// sizes of sets that the seed draws, are left out.
+    fn repetition(&self) -> Option<(u64, String)> {
+        let mut settings = self.settings.clone()?;
+        if let Value::Object(settings) = &mut settings {
+            settings.remove("seed");
+        }
+        let size = |name: &str| self.data.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let examples = size("train") + size("validation");
+        let same = [&settings, &self.cluster, &self.strategy].map(Value::to_string).join("\n");
+        Some((self.seed?, format!("{}\n{examples}\n{same}", self.model.as_deref().unwrap_or_default())))
     }
 }
 
@@ -182,7 +303,10 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<PlottedRun, String> {
-        PlottedRun::parse("run.json", text.as_bytes()).map_err(|error| error.to_string())
+        match PlottedReport::parse("run.json", text.as_bytes()).map_err(|error| error.to_string())? {
+            PlottedReport::Run(run) => Ok(*run),
+            other => Err(format!("{other:?}")),
+        }
     }
 
     #[test]
@@ -215,11 +339,36 @@ mod tests {
             ("{", "`run.json` is not JSON: EOF"),
             ("epoch 1", "`run.json` is not JSON: expected value at line 1"),
             (r#"{"rmse": 1}"#, "`run.json` is not a training report: missing field `progress`"),
-            ("[1, 2]", "`run.json` is not a training report"),
+            ("3", "`run.json` is not a training report"),
+            ("[1, 2]", "`run.json` is not a list of topics"),
+            ("[]", "`run.json` is an empty list"),
+            (r#"{"metrics": {"rmse": 1}}"#, "`run.json` is an evaluation without a confusion matrix"),
+            (r#"{"confusion": {"classes": ["a"], "counts": [[1, 2]]}}"#, "`run.json` has no square confusion matrix"),
+            (r#"{"confusion": {"classes": [], "counts": []}}"#, "`run.json` has no square confusion matrix"),
+            (r#"{"confusion": {"classes": ["a"], "counts": [[-1]]}}"#, "`run.json` is not an evaluation report"),
             (r#"{"progress": [{"epoch": "x"}]}"#, "`run.json` is not a training report: invalid type"),
         ] {
             let found = parse(text).unwrap_err();
             assert!(found.starts_with(expected), "{found}");
         }
+    }
+    #[test]
+    fn repetitions_differ_by_seed_only() {
+        let run = |seed: u64, rank: u32, train: u32| {
+            let text = format!(
+                r#"{{"progress": [{{"epoch": 1, "bytes_sent": 70}}], "model": "mf", "seed": {seed},
+                "settings": {{"rank": {rank}, "seed": {seed}}}, "data": {{"train": {train}, "validation": {}}},
+                "result": {{"loading_bytes": 50}}}}"#,
+                100 - train
+            );
+            parse(&text).unwrap()
+        };
+        let same = |run: &PlottedRun| run.repetition.clone().unwrap().1;
+        assert_eq!(same(&run(1, 8, 90)), same(&run(2, 8, 91)), "the seed draws the validation set");
+        assert_ne!(same(&run(1, 8, 90)), same(&run(2, 16, 90)));
+        assert_eq!(run(7, 8, 90).repetition.map(|repetition| repetition.0), Some(7));
+        assert_eq!(parse(r#"{"progress": [{"epoch": 1}], "seed": 1}"#).unwrap().repetition, None);
+        let sent = run(1, 8, 90).points(CurveData::Bytes, EpochRecords::Objective);
+        assert_eq!(sent[0][0].to_bits(), 20_f64.to_bits(), "loading is subtracted");
     }
 }

@@ -11,8 +11,8 @@ mod repetitions;
 mod report_file;
 mod topics;
 
-use crate::error::CommandError;
 use crate::arguments::GivenFlags;
+use crate::error::CommandError;
 use crate::output::{self, OutputCompression, StagedFile};
 use crate::plural::counted;
 use clap::Args;

@@ -8,6 +8,7 @@ mod error;
 mod graph;
 mod output;
 mod plural;
+mod readable;
 mod report;
 mod shell;
 mod suggest;

@@ -228,10 +228,7 @@ const FLAGS: &[ForeignFlag] = &[
     ForeignFlag {
         names: &["verbose", "v", "debug", "log-level", "progress", "silent"],
         answers: &[
-            With(
-                "quiet",
-                "progress is printed by default; `--quiet` suppresses it, `--report FILE` writes all metrics",
-            ),
+            With("quiet", "progress is printed by default; `--quiet` suppresses it"),
             Always("there are no levels of verbosity; errors always name their cause"),
         ],
     },

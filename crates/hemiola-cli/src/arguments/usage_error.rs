@@ -4,7 +4,7 @@
 //! programs, or flags of the command whose names are near enough to be a typing error. clap
 //! suggests by another measure, which takes `--dropout` for `--output`.
 
-use super::{definition, foreign_flags};
+use super::{STYLES, definition, foreign_flags};
 use crate::suggest;
 use crate::terminal::Palette;
 use clap::Command;
@@ -50,10 +50,10 @@ fn unknown_argument(error: &Error, arguments: &[OsString], palette: Palette) -> 
     if let Some(hint) = hint {
         let _ = writeln!(text, "{} {hint}", palette.note("hint:"));
     }
-    if let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) {
-        let usage = if palette.is_enabled() { usage.ansi().to_string() } else { usage.to_string() };
-        let _ = writeln!(text, "\n{}\n\nFor more information, try '--help'.", usage.trim_end());
-    }
+    // The usage in the error is that of clap's own suggestion.
+    let usage = command.bin_name(format!("hemiola {}", path.join(" ")).trim_end()).styles(STYLES).render_usage();
+    let usage = if palette.is_enabled() { usage.ansi().to_string() } else { usage.to_string() };
+    let _ = writeln!(text, "\n{}\n\nFor more information, try '--help'.", usage.trim_end());
     Some(text)
 }
 

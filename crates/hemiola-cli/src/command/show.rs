@@ -6,8 +6,8 @@
 use crate::error::CommandError;
 use crate::output;
 use crate::plural::counted;
-use crate::suggest;
 use crate::terminal::Palette;
+use crate::{readable, suggest};
 use clap::{Args, ValueHint};
 use hemiola_array::save::{ArrayRecord, Manifest, PartReader, StorageKind};
 use hemiola_core::printable;
@@ -295,7 +295,7 @@ fn text(path: &Path, model: &ModelDescription, palette: Palette) -> String {
         row("strategy", &strategy_text(strategy));
     }
     if let Some(parameters) = model.parameters {
-        row("parameters", &grouped(parameters));
+        row("parameters", &readable::grouped(parameters));
     }
     let generation = match (model.generation, model.generations.as_slice()) {
         (Some(newest), generations) if generations.len() > 1 => {
@@ -307,14 +307,14 @@ fn text(path: &Path, model: &ModelDescription, palette: Palette) -> String {
         (None, _) => String::new(),
     };
     let files = counted(model.files as u64, "file");
-    row("size", &format!("{} in {files}{generation}; format {}", bytes_text(model.bytes), model.format));
+    row("size", &format!("{} in {files}{generation}; format {}", readable::bytes(model.bytes), model.format));
     if let Some(warning) = &model.warning {
         row("warning", warning);
     }
     let width = model.arrays.iter().map(|array| array.name.chars().count()).max().unwrap_or(0);
     for (index, array) in model.arrays.iter().take(LISTED_ARRAYS).enumerate() {
         let ArrayDescription { name, storage, dtype, shape, bytes } = array;
-        let size = bytes_text(*bytes);
+        let size = readable::bytes(*bytes);
         row(
             if index == 0 { "arrays" } else { "" },
             &format!("{name:<width$}  {storage} {dtype} {}, {size}", shape_text(shape)),
@@ -328,10 +328,10 @@ fn text(path: &Path, model: &ModelDescription, palette: Palette) -> String {
 
 fn data_text(training: &TrainingDescription) -> String {
     let TrainingDescription { data, train_entries, validation_entries, .. } = training;
-    let train = grouped(*train_entries as u64);
+    let train = readable::grouped(*train_entries as u64);
     let validation = match validation_entries {
         0 => String::new(),
-        entries => format!(", {} for validation", grouped(*entries as u64)),
+        entries => format!(", {} for validation", readable::grouped(*entries as u64)),
     };
     format!("{train} entries of {}{validation}", shape_text(data))
 }
@@ -401,38 +401,10 @@ fn shape_text(shape: &[usize]) -> String {
     shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(" x ")
 }
 
-/// Formats a count with thousands separated by commas.
-fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-fn bytes_text(bytes: u64) -> String {
-    match bytes as f64 {
-        bytes if bytes < 1024.0 => format!("{bytes:.0} B"),
-        bytes if bytes < 1024.0 * 1024.0 => format!("{:.1} KiB", bytes / 1024.0),
-        bytes if bytes < 1024.0 * 1024.0 * 1024.0 => format!("{:.1} MiB", bytes / (1024.0 * 1024.0)),
-        bytes => format!("{:.1} GiB", bytes / (1024.0 * 1024.0 * 1024.0)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn counts_and_sizes_are_readable() {
-        assert_eq!([7, 1234, 1_234_567].map(grouped), ["7", "1,234", "1,234,567"]);
-        assert_eq!([12, 2048, 3 << 20, 5 << 30].map(bytes_text), ["12 B", "2.0 KiB", "3.0 MiB", "5.0 GiB"]);
-    }
 
     #[test]
     fn settings_are_listed_without_limits() {

@@ -1,14 +1,8 @@
 //! Flags of other programs, values out of range, and colour.
 
 use crate::model::text;
-use crate::support::{Ended, launch, subcommand};
+use crate::support::{command, launch, subcommand};
 use std::fs;
-use std::path::Path;
-
-fn command(folder: &Path, line: &str) -> Ended {
-    let (name, arguments) = line.split_once(' ').unwrap_or((line, ""));
-    launch(subcommand(name).args(arguments.split_whitespace()).current_dir(folder)).end()
-}
 
 #[test]
 fn flags_of_other_programs_get_the_flag_of_ours() {

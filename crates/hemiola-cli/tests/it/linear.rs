@@ -192,7 +192,10 @@ fn unknown_features_are_ignored_and_counted() {
         ("predict --model model", "no examples are given"),
         ("predict --model model --user 3 --item 4", "no examples are given"),
         ("evaluate --model model --data two.libsvm --ranking", "ranking metrics need a model"),
-        ("recommend --model model --user 3", "it is a model `svm`"),
+        (
+            "recommend --model model --user 3",
+            "`model` is a classifier, and a recommendation needs a matrix factorization",
+        ),
     ] {
         let ended = hemiola(&lab, arguments);
         assert_eq!(ended.code, Some(2), "{arguments}");

@@ -1,16 +1,10 @@
 //! Regression tests: settings that were ignored, checked late, or blamed on another cause.
 
 use crate::model::text;
-use crate::support::{Ended, hemiola, launch, run, subcommand};
+use crate::support::{command, hemiola, launch, run, subcommand};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
-
-fn command(folder: &Path, line: &str) -> Ended {
-    let (name, arguments) = line.split_once(' ').unwrap();
-    launch(subcommand(name).args(arguments.split_whitespace()).current_dir(folder)).end()
-}
 
 #[test]
 fn a_signal_is_handled_while_peers_are_being_started() {

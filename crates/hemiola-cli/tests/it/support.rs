@@ -29,6 +29,13 @@ pub(crate) fn subcommand(name: &str) -> Command {
     command
 }
 
+/// Runs a command line without its first word `hemiola`, in a folder, to its end. Words are
+/// separated by white space.
+pub(crate) fn command(folder: &Path, line: &str) -> Ended {
+    let (name, arguments) = line.split_once(' ').unwrap_or((line, ""));
+    launch(subcommand(name).args(arguments.split_whitespace()).current_dir(folder)).end()
+}
+
 /// Runs `hemiola run` with `options`, and `script` as the program, to its end.
 pub(crate) fn run(options: &[&str], script: &str) -> Ended {
     launch(hemiola(options).args(["--", "sh", "-c", script])).end()

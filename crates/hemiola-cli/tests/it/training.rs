@@ -207,15 +207,15 @@ fn completions_include_all_commands() {
 fn typing_errors_get_suggestions() {
     let lab = lab();
     for (arguments, expected) in [
-        ("trian mf", "'train'"),
-        ("train mf --epoch 3", "'--epochs'"),
-        ("train mf --checkpoints-every 3", "'--checkpoint-every'"),
-        ("train mf --loss sqared", "'squared'"),
+        ("trian mf", "a similar subcommand exists: 'train'"),
+        ("train mf --epoch 3", "did you mean `--epochs`?"),
+        ("train mf --checkpoints-every 3", "did you mean `--checkpoint-every`?"),
+        ("train mf --loss sqared", "a similar value exists: 'squared'"),
     ] {
         let ended = hemiola(&lab, arguments);
         let told = text(&ended.stderr);
         assert_eq!(ended.code, Some(2), "{arguments}: {told}");
-        assert!(told.contains("similar") && told.contains(expected), "{arguments}: {told}");
+        assert!(told.contains(expected), "{arguments}: {told}");
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Any thread may report progress; one of them draws, the others do not wait for it.
 
+use crate::readable;
 use hemiola_core::{Env, Moment};
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +43,7 @@ impl ReadProgress {
         };
         if shown.on_terminal && due {
             shown.last = Some(now);
-            let _ = write!(std::io::stderr(), "\r{} {}\x1b[K", super::show::grouped(done), self.what);
+            let _ = write!(std::io::stderr(), "\r{} {}\x1b[K", readable::grouped(done), self.what);
         }
     }
 }

@@ -8,9 +8,9 @@
 
 use super::deal::{deal, local_cluster};
 use super::progress::ReadProgress;
-use super::show;
 use crate::error::CommandError;
 use crate::output::{self, CompleteFile, OutputCompression, StagedFile};
+use crate::readable;
 use clap::Args;
 use hemiola_array::save::{Manifest, PartWriter, TensorElement};
 use hemiola_array::{DenseArray, Error};
@@ -222,7 +222,7 @@ impl<'a> SetWriter<'a> {
         let mut text = String::new();
         for path in &self.paths {
             let size = match path.metadata() {
-                Ok(metadata) if metadata.is_file() => format!(" ({})", show::bytes(metadata.len())),
+                Ok(metadata) if metadata.is_file() => format!(" ({})", readable::bytes(metadata.len())),
                 _ => String::new(),
             };
             let _ = writeln!(text, "wrote {}{size}", path.display());

@@ -2,6 +2,7 @@
 
 use super::description::{ColumnDescription, DataSetDescription, FirstRows};
 use super::tally::ColumnStatistics;
+use crate::readable::{bytes, grouped};
 use hemiola_core::printable;
 use std::fmt::Write as _;
 
@@ -168,31 +169,6 @@ pub(super) fn number(value: f64) -> String {
     if value.abs() >= 1e6 || value.abs() < 1e-3 { format!("{value:.3e}") } else { format!("{value:.4}") }
 }
 
-/// Formats an integer with grouped digits: `1,000,209`.
-pub(super) fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Formats a number of bytes: `12.0 MB`.
-pub(super) fn bytes(count: u64) -> String {
-    let mut value = count as f64;
-    let mut units = ["bytes", "kB", "MB", "GB", "TB"].into_iter();
-    let mut unit = units.next().unwrap_or_default();
-    while value >= 999.95 {
-        let Some(next) = units.next() else { break };
-        (value, unit) = (value / 1000.0, next);
-    }
-    if unit == "bytes" { format!("{count} {unit}") } else { format!("{value:.1} {unit}") }
-}
-
 /// Formats a fraction as a percentage: `4.19 %`.
 fn percent(share: f64) -> String {
     let percent = 100.0 * share;
@@ -205,11 +181,6 @@ mod tests {
 
     #[test]
     fn numbers_have_a_readable_form() {
-        assert_eq!((grouped(0), grouped(999), grouped(1_000_209)), ("0".into(), "999".into(), "1,000,209".into()));
-        assert_eq!(
-            (bytes(999), bytes(12_002_508), bytes(999_960)),
-            ("999 bytes".into(), "12.0 MB".into(), "1.0 MB".into())
-        );
         assert_eq!((number(5.0), number(3.58156), number(1e-5)), ("5".into(), "3.5816".into(), "1.000e-5".into()));
         assert_eq!(
             (percent(0.0419), percent(1.0), percent(1e-6)),

@@ -5,6 +5,7 @@
 
 use super::facts::{CoreFacts, GpuFacts, LaunchFacts, MachineFacts, MemoryFacts, NetworkFacts, TemporaryFacts};
 use crate::plural::counted;
+use crate::readable;
 use serde::Serialize;
 
 /// Memory and free space below which training of real data fails.
@@ -100,12 +101,12 @@ fn memory(facts: &MemoryFacts) -> Check {
     let Some(free) = [available, in_group].into_iter().flatten().min() else {
         return Check::note(topic, "unknown", "`/proc/meminfo` cannot be read; watch the memory of large jobs");
     };
-    let mut text = format!("{} available", size(free));
+    let mut text = format!("{} available", readable::bytes(free));
     if let Some(machine) = machine {
-        text = format!("{text} of {}", size(machine));
+        text = format!("{text} of {}", readable::bytes(machine));
     }
     if let Some(limit) = group_limit {
-        text = format!("{text}; the control group allows {}", size(limit));
+        text = format!("{text}; the control group allows {}", readable::bytes(limit));
     }
     if free < SCARCE {
         return Check::problem(topic, text, "end other programs, or raise the memory limit of the job");
@@ -124,10 +125,12 @@ fn temporary(facts: &TemporaryFacts) -> Check {
         return Check::problem(topic, format!("`{folder}` cannot be written to: {problem}"), way_out);
     }
     match facts.free {
-        Some(free) if free < SCARCE => {
-            Check::note(topic, format!("`{folder}` has {} left", size(free)), "free some space, or set TMPDIR")
-        }
-        Some(free) => Check::ok(topic, format!("`{folder}`, {} free", size(free))),
+        Some(free) if free < SCARCE => Check::note(
+            topic,
+            format!("`{folder}` has {} left", readable::bytes(free)),
+            "free some space, or set TMPDIR",
+        ),
+        Some(free) => Check::ok(topic, format!("`{folder}`, {} free", readable::bytes(free))),
         None => Check::ok(topic, format!("`{folder}`")),
     }
 }
@@ -268,12 +271,6 @@ fn features(found: &[&str]) -> Check {
         format!("hemiola {version}{with}, without nets"),
         "build with `cargo build --release --features full` for nets, simulation and benchmarks",
     )
-}
-
-/// Formats bytes in GiB or MiB.
-fn size(bytes: u64) -> String {
-    let mebibytes = bytes as f64 / f64::from(1 << 20);
-    if mebibytes < 1024.0 { format!("{mebibytes:.0} MiB") } else { format!("{:.1} GiB", mebibytes / 1024.0) }
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(line(50), "⠋ epoch 100/200 objective 0.8100  ndcg@10 0.2000…");
         assert_eq!(line(80), format!("⠋ epoch 100/200 {METRICS}"));
         assert_eq!(line(96), format!("⠋ epoch 100/200 [========         ] {METRICS}"));
-        assert_eq!(line(10), "⠋ epoch 1…");
+        assert_eq!(line(10), "⠋ epoch …");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `hemiola simulate train`: predicts time and traffic of a training run on a cluster.
 
 use super::cluster::{SimulatedClusterArgs, read_profile, table};
+use crate::arguments::named_value::NamedValueParser;
 use crate::error::CommandError;
 use clap::{Args, Subcommand};
 use hemiola_sim::trace::SimTrace;
@@ -47,6 +48,12 @@ impl SimulateTrainCommand {
     }
 }
 
+/// Parser of `--strategy`, with names for completion.
+const STRATEGY: NamedValueParser<TrainingStrategy> = NamedValueParser::new(
+    |text| text.parse(),
+    || ["bsp", "ssp:", "rotation", "all-reduce"].map(str::to_owned).to_vec(),
+);
+
 /// Arguments of `hemiola simulate train mf`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -60,7 +67,7 @@ pub(crate) struct SimulateMfArgs {
     workers: u64,
 
     /// Strategies to compare: bsp, ssp:STALENESS, rotation, all-reduce.
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "bsp,ssp:2,rotation,all-reduce")]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "bsp,ssp:2,rotation,all-reduce", value_parser = STRATEGY, hide_possible_values = true)]
     strategy: Vec<TrainingStrategy>,
 
     /// Number of users.

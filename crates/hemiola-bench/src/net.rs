@@ -87,11 +87,11 @@ pub(crate) struct NetMeasurement {
 }
 
 impl NetBench {
-    /// Measures the throughput of bulk messages beside raw sockets, in a process pair of its own.
-    pub(crate) fn bulk_ratio() -> anyhow::Result<f64> {
+    /// Measures bulk throughput and round trip beside raw sockets, in a process pair of its own.
+    pub(crate) fn ratios() -> anyhow::Result<(f64, f64)> {
         let bench = Self { rounds: 5, report: None, second: None };
         let measured = bench.measure()?.context("this process is the first of the pair")?;
-        Ok(measured.bulk_gbps / measured.raw_gbps)
+        Ok((measured.bulk_gbps / measured.raw_gbps, measured.rtt_us / measured.raw_rtt_us))
     }
 }
 

@@ -1,13 +1,14 @@
 //! Builder of a [`ModelSync`].
 
 use crate::agreement::{broadcast_initial_values, compare_models, compare_settings};
-use crate::checkpoint::{self, StateArchive};
+use crate::checkpoint::{self, CheckpointFolder, StateArchive};
 use crate::error::Error;
 use crate::model_sync::ModelSync;
 use crate::parameter_store::ParameterStore;
 use crate::strategy_choice::{DEFAULT_LINK, LinkSource, StrategyRequest};
 use crate::sync_thread::{SyncEvent, SyncThread};
 use crate::trace::TraceRecorder;
+use hemiola_array::files::{OsFileSystem, SharedFileSystem};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective::probe;
 use hemiola_core::Rank;
@@ -53,6 +54,7 @@ pub struct ModelSyncBuilder<K: StateArchive> {
     links: LinkSource,
     clip: Option<GradientClip>,
     resume: Option<PathBuf>,
+    files: SharedFileSystem,
     trace: bool,
     settings: String,
 }
@@ -68,6 +70,7 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
             links: LinkSource::Default,
             clip: None,
             resume: None,
+            files: OsFileSystem::shared(),
             trace: false,
             settings: String::new(),
         }
@@ -108,6 +111,14 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
         self
     }
 
+    /// Sets the file system of checkpoints, such as a
+    /// [simulated one](hemiola_array::files::testing) with faults and crashes. Default: that of the
+    /// operating system.
+    pub fn files(mut self, files: SharedFileSystem) -> Self {
+        self.files = files;
+        self
+    }
+
     /// Records a timeline; see [`ModelSync::take_trace`].
     pub fn trace(mut self, trace: bool) -> Self {
         self.trace = trace;
@@ -126,7 +137,10 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
     pub fn build(self) -> Result<ModelSync<K>> {
         self.agree()?;
         let restored = match &self.resume {
-            Some(folder) => checkpoint::load(&self.cluster, folder, &self.model, &self.kernel)?,
+            Some(path) => {
+                let folder = CheckpointFolder { files: &self.files, path };
+                checkpoint::load(&self.cluster, folder, &self.model, &self.kernel)?
+            }
             None => None,
         };
         let recorded = restored.as_ref().and_then(|restored| restored.strategy.clone());
@@ -135,7 +149,7 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
         let (strategy, network) = request.choose(recorded, || measure_links(&self.cluster))?;
         check_rows(&strategy.strategy, &self.kernel)?;
         let explanation = strategy::explain(&strategy.strategy, &self.model, &network);
-        let Self { cluster, model, mut values, kernel, clip, trace, .. } = self;
+        let Self { cluster, model, mut values, kernel, clip, trace, files, .. } = self;
 
         let plan = Arc::new(SyncPlan::new(&model, &strategy.strategy).map_err(Error::from)?);
         let (mut step, mut states, mut attachments) = (0, Vec::new(), None);
@@ -174,6 +188,7 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
             accumulated,
             step,
             attachments,
+            files,
             trace,
         })
     }

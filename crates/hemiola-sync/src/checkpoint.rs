@@ -11,12 +11,12 @@
 
 use crate::error::Error;
 use crate::strategy_choice::StrategyRecord;
-use hemiola_array::files::OsFileSystem;
+use hemiola_array::files::SharedFileSystem;
 use hemiola_array::save::{Manifest, PartReader, PartWriter};
 use hemiola_array::{DenseArray, Shape};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective::{CollectiveExt, ReduceOp};
-use hemiola_core::Rank;
+use hemiola_core::{ErrorKind, Rank};
 use hemiola_strategy::ModelSpec;
 use hemiola_sync_proto::{PieceId, PieceSnapshot, SyncMethod, SyncPlan, SyncUnit, UpdateKernel, VariablePiece};
 use serde::{Deserialize, Serialize};
@@ -124,14 +124,45 @@ pub(crate) struct CheckpointContents<'a, K> {
     pub(crate) strategy: &'a StrategyRecord,
 }
 
-fn failed(folder: &Path, problem: impl Into<String>) -> hemiola_cluster::Error {
-    Error::Checkpoint { path: folder.to_owned(), problem: problem.into() }.into()
+/// Folder of a checkpoint, and the file system that it lies on.
+#[derive(Clone, Copy)]
+pub(crate) struct CheckpointFolder<'a> {
+    pub(crate) files: &'a SharedFileSystem,
+    pub(crate) path: &'a Path,
+}
+
+impl CheckpointFolder<'_> {
+    fn failed(self, problem: CheckpointProblem) -> hemiola_cluster::Error {
+        let CheckpointProblem { text, is_external } = problem;
+        let kind = if is_external { ErrorKind::External } else { ErrorKind::Usage };
+        Error::Checkpoint { path: self.path.to_owned(), problem: text, kind }.into()
+    }
+}
+
+/// Reason why a checkpoint cannot be written or read. Peer 0 sends it to the others.
+#[derive(Clone, Serialize, Deserialize)]
+struct CheckpointProblem {
+    text: String,
+    /// The system failed. Otherwise, the user has to change something, also where a file is damaged.
+    is_external: bool,
+}
+
+impl CheckpointProblem {
+    fn usage(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_external: false }
+    }
+}
+
+impl From<hemiola_array::Error> for CheckpointProblem {
+    fn from(error: hemiola_array::Error) -> Self {
+        Self { text: error.to_string(), is_external: error.kind() == ErrorKind::External }
+    }
 }
 
 /// *Collective.* Peer 0 writes; the other peers send it the state that they own.
 pub(crate) fn save<K: StateArchive>(
     cluster: &Cluster,
-    folder: &Path,
+    folder: CheckpointFolder<'_>,
     saved: &CheckpointContents<'_, K>,
     snapshot: &[PieceSnapshot<K::State>],
 ) -> Result<()> {
@@ -147,7 +178,7 @@ pub(crate) fn save<K: StateArchive>(
             .collect();
         let all = cluster.all_gather(mine)?;
         for part in all {
-            foreign.extend(part.map_err(|problem| failed(folder, problem))?);
+            foreign.extend(part.map_err(|problem| folder.failed(CheckpointProblem::usage(problem)))?);
         }
     }
     let mut arrays: Vec<(String, [usize; 2], Vec<f32>)> = Vec::new();
@@ -172,17 +203,17 @@ pub(crate) fn save<K: StateArchive>(
         }
     }
     let written = if cluster.is_root() { write(folder, saved, foreign, arrays).err() } else { None };
-    let problem = cluster.broadcast(written.map(|error| error.to_string()))?;
-    problem.map_or(Ok(()), |problem| Err(failed(folder, problem)))
+    let problem = cluster.broadcast(written.map(CheckpointProblem::from))?;
+    problem.map_or(Ok(()), |problem| Err(folder.failed(problem)))
 }
 
 fn write<K: StateArchive>(
-    folder: &Path,
+    folder: CheckpointFolder<'_>,
     saved: &CheckpointContents<'_, K>,
     foreign: BTreeMap<String, Vec<NamedArray>>,
     arrays: Vec<(String, [usize; 2], Vec<f32>)>,
 ) -> hemiola_array::Result<()> {
-    let saving = PartWriter::begin(folder)?;
+    let saving = PartWriter::begin_on(folder.files, folder.path)?;
     let mut manifest = Manifest { metadata: saved.attachments.clone(), ..Manifest::default() };
     let (step, variables) = (saved.step, saved.plan.model.clone());
     let (optimizer, strategy) = (saved.kernel.rule_name(), Some(saved.strategy.clone()));
@@ -224,7 +255,7 @@ struct RestoredFacts {
 /// *Collective.* Peer 0 reads and broadcasts. Returns `None` if there is no checkpoint.
 pub(crate) fn load<K: StateArchive>(
     cluster: &Cluster,
-    folder: &Path,
+    folder: CheckpointFolder<'_>,
     variables: &ModelSpec,
     kernel: &K,
 ) -> Result<Option<RestoredModel>> {
@@ -237,16 +268,16 @@ pub(crate) fn load<K: StateArchive>(
             attachments: serde_json::to_string(&restored.attachments).expect("attachments are plain data"),
             strategy: serde_json::to_string(&restored.strategy).expect("a strategy is plain data"),
         };
-        read.as_ref().map(|restored| restored.as_ref().map(facts)).map_err(|problem| problem.0.clone())
+        read.as_ref().map(|restored| restored.as_ref().map(facts)).map_err(CheckpointProblem::clone)
     });
     let Some(facts) = cluster.broadcast(facts)? else { return Ok(None) };
-    let Some(facts) = facts.map_err(|problem| failed(folder, problem))? else { return Ok(None) };
+    let Some(facts) = facts.map_err(|problem| folder.failed(problem))? else { return Ok(None) };
     let RestoredFacts { step, vectors, foreign, attachments, strategy } = facts;
     let mut restored = if let Some(Ok(Some(restored))) = read {
         restored
     } else {
         let empty = || variables.variables.iter().map(|variable| vec![0.0; variable.elements() as usize]).collect();
-        let parse = |error: serde_json::Error| failed(folder, format!("its notes: {error}"));
+        let parse = |error: serde_json::Error| folder.failed(CheckpointProblem::usage(format!("its notes: {error}")));
         RestoredModel {
             step,
             values: empty(),
@@ -263,58 +294,49 @@ pub(crate) fn load<K: StateArchive>(
     Ok(Some(restored))
 }
 
-/// Reason why a checkpoint cannot be read.
-struct ReadProblem(String);
-
-impl From<hemiola_array::Error> for ReadProblem {
-    fn from(error: hemiola_array::Error) -> Self {
-        Self(error.to_string())
-    }
-}
-
 fn read<K: StateArchive>(
     cluster: &Cluster,
-    folder: &Path,
+    folder: CheckpointFolder<'_>,
     variables: &ModelSpec,
     kernel: &K,
-) -> std::result::Result<Option<RestoredModel>, ReadProblem> {
-    if !PartReader::exists(folder) {
+) -> std::result::Result<Option<RestoredModel>, CheckpointProblem> {
+    if !PartReader::exists_on(folder.files, folder.path) {
         return Ok(None);
     }
     let mut warn = |warning: &str| cluster.warn(warning);
     let read = |loading: &PartReader| read_generation(loading, variables, kernel);
-    PartReader::read_intact(&OsFileSystem::shared(), folder, &mut warn, read).map(Some)
+    PartReader::read_intact(folder.files, folder.path, &mut warn, read).map(Some)
 }
 
 fn read_generation<K: StateArchive>(
     loading: &PartReader,
     variables: &ModelSpec,
     kernel: &K,
-) -> std::result::Result<RestoredModel, ReadProblem> {
+) -> std::result::Result<RestoredModel, CheckpointProblem> {
     let mut attachments = loading.manifest().metadata.clone();
-    let problem = |text: &str| ReadProblem(text.to_owned());
+    let problem = |text: &str| CheckpointProblem::usage(text);
     let note =
         attachments.remove(NOTE).ok_or_else(|| problem("it was not written by a trainer; choose another folder"))?;
-    let note: NetNote =
-        serde_json::from_value(note).map_err(|error| ReadProblem(format!("its note is damaged: {error}")))?;
+    let note: NetNote = serde_json::from_value(note)
+        .map_err(|error| CheckpointProblem::usage(format!("its note is damaged: {error}")))?;
     if note.format != FORMAT {
-        return Err(ReadProblem(format!(
+        return Err(CheckpointProblem::usage(format!(
             "it has format {}, and this version reads format {FORMAT}; use the version that wrote it",
             note.format
         )));
     }
     if let Some(difference) = variables.first_difference(&note.variables) {
-        return Err(ReadProblem(format!(
+        return Err(CheckpointProblem::usage(format!(
             "it was made with another model: {difference}; build that model, or choose another folder"
         )));
     }
     if note.optimizer != kernel.rule_name() {
         let (saved, now) = (note.optimizer, kernel.rule_name());
-        return Err(ReadProblem(format!(
+        return Err(CheckpointProblem::usage(format!(
             "it was made with the optimizer `{saved}`, and this is `{now}`; use that optimizer, or choose another folder"
         )));
     }
-    let of_all = |prefix: String| -> std::result::Result<Vec<Vec<f32>>, ReadProblem> {
+    let of_all = |prefix: String| -> std::result::Result<Vec<Vec<f32>>, CheckpointProblem> {
         let arrays = variables.variables.iter();
         arrays.map(|variable| read_array(loading, &format!("{prefix}.{}", variable.name), variable.matrix())).collect()
     };
@@ -322,7 +344,7 @@ fn read_generation<K: StateArchive>(
     let vectors = kernel.moment_count().unwrap_or(0);
     let moments = (0..vectors)
         .map(|vector| of_all(format!("moment-{vector}")))
-        .collect::<std::result::Result<_, ReadProblem>>()?;
+        .collect::<std::result::Result<_, CheckpointProblem>>()?;
     Ok(RestoredModel { step: note.step, values, attachments, strategy: note.strategy, moments, foreign: note.foreign })
 }
 
@@ -331,14 +353,16 @@ fn read_array(
     loading: &PartReader,
     name: &str,
     (rows, width): (usize, usize),
-) -> std::result::Result<Vec<f32>, ReadProblem> {
+) -> std::result::Result<Vec<f32>, CheckpointProblem> {
     let (_, array) = loading.read_dense::<f32, 2>(name, 0)?;
     if array.shape().extents() != [rows, width] {
-        return Err(ReadProblem(format!("array `{name}` has the shape {:?}", array.shape().extents())));
+        return Err(CheckpointProblem::usage(format!("array `{name}` has the shape {:?}", array.shape().extents())));
     }
     let cells = array.to_cells();
     match cells.iter().find_map(hemiola_array::save::TensorElement::non_finite) {
-        Some(value) => Err(ReadProblem(format!("array `{name}` has an element `{value}`, which no net can use"))),
+        Some(value) => {
+            Err(CheckpointProblem::usage(format!("array `{name}` has an element `{value}`, which no net can use")))
+        }
         None => Ok(cells),
     }
 }

@@ -43,12 +43,14 @@ pub enum Error {
         reason: String,
     },
     /// A checkpoint that does not fit this training, or cannot be read or written.
-    #[error("checkpoint `{}`: {problem}", path.display())]
+    #[error("checkpoint `{}`: {problem}", .path.display())]
     Checkpoint {
         /// Folder of the checkpoint.
         path: PathBuf,
         /// Reason, with a way out.
         problem: String,
+        /// Party that has to act on the error.
+        kind: ErrorKind,
     },
     /// An earlier failure of this training, as text; every later call returns this.
     #[error("training has failed: {0}")]
@@ -60,7 +62,7 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Checkpoint { .. } => ErrorKind::External,
+            Self::Checkpoint { kind, .. } => *kind,
             _ => ErrorKind::Usage,
         }
     }

@@ -1,13 +1,14 @@
 //! Model whose variables all peers keep equal by a strategy.
 
 use crate::builder::ModelSyncBuilder;
-use crate::checkpoint::{self, Attachments, CheckpointContents, StateArchive};
+use crate::checkpoint::{self, Attachments, CheckpointContents, CheckpointFolder, StateArchive};
 use crate::error::Error;
 use crate::gradient_sender::GradientSender;
 use crate::parameter_store::ParameterStore;
 use crate::strategy_choice::StrategyRecord;
 use crate::sync_thread::SyncEvent;
 use crate::trace::{TraceLane, TraceRecorder, TraceSpan};
+use hemiola_array::files::SharedFileSystem;
 use hemiola_cluster::{Cluster, Result, WaitReason};
 use hemiola_core::{ThreadHandle, Waiter};
 use hemiola_strategy::{ModelSpec, Strategy, StrategyExplanation};
@@ -50,6 +51,8 @@ pub struct ModelSync<K: StateArchive> {
     pub(crate) step: u64,
     /// Values that were stored with the resumed checkpoint.
     pub(crate) attachments: Option<Attachments>,
+    /// File system of checkpoints.
+    pub(crate) files: SharedFileSystem,
     pub(crate) trace: Option<Arc<TraceRecorder>>,
 }
 
@@ -143,7 +146,9 @@ impl<K: StateArchive> ModelSync<K> {
         }
     }
 
-    /// Ends a pass. After the last pass of a step, variables without a gradient count as zero.
+    /// Ends a pass. After the last pass of a step, variables without a gradient count as zero. Waits
+    /// for values that the forward pass was due to read and did not, so that this peer is at most
+    /// one step beyond the staleness bound ahead of the others.
     ///
     /// Fails with an error of this step or of an earlier one, since synchronization continues after
     /// a step.
@@ -154,6 +159,9 @@ impl<K: StateArchive> ModelSync<K> {
             // Variables without a gradient in this pass, and gradients of accumulated passes only.
             for (variable, payload) in self.accumulated.lock().take_unsent() {
                 self.send(SyncEvent::GradientReady { step, variable, payload });
+            }
+            for variable in (0..self.plan.staleness.len()).map(VariableId::new) {
+                self.store.wait_for_version(variable, self.plan.needed_version(variable, step));
             }
         }
         self.store.check()
@@ -181,7 +189,8 @@ impl<K: StateArchive> ModelSync<K> {
             plan: &self.plan,
             strategy: &self.strategy,
         };
-        checkpoint::save(&self.cluster, folder, &contents, &snapshot)?;
+        let target = CheckpointFolder { files: &self.files, path: folder };
+        checkpoint::save(&self.cluster, target, &contents, &snapshot)?;
         self.send(SyncEvent::CheckpointSaved(folder.to_owned()));
         Ok(())
     }

@@ -8,7 +8,7 @@
 use hemiola_cluster::{PeerHandle, WaitContext, WaitReason};
 use hemiola_core::Waiter;
 use hemiola_sync_proto::VariableId;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Newest values of each variable.
 pub(crate) struct ParameterStore {
@@ -55,19 +55,29 @@ impl ParameterStore {
     /// moved out otherwise.
     pub(crate) fn wait(&self, variable: VariableId, version: u64, keep: bool) -> Vec<f32> {
         let mut state = self.state.lock();
-        let reason = WaitReason { operation: "the values of a step", number: Some(version), site: None };
-        let wait = WaitContext::new(Waiter::Driver, reason, None);
-        let ended = self.peer_handle.wait_while(&self.changed, &mut state, wait, |state| {
-            Ok(state.failure.is_none() && !state.slots[variable].has(version))
-        });
-        if let Err(error) = ended {
-            state.failure.get_or_insert(TrainingFailure::Unreported(error));
-        }
+        self.wait_until(&mut state, version, |state| state.slots[variable].has(version));
         let slot = &mut state.slots[variable];
         match (slot.has(version), keep) {
             (true, true) => slot.values.clone(),
             (true, false) => std::mem::take(&mut slot.values),
             (false, _) => vec![0.0; slot.length],
+        }
+    }
+
+    /// Waits until the values of a variable contain at least `version` updates, without reading them.
+    pub(crate) fn wait_for_version(&self, variable: VariableId, version: u64) {
+        self.wait_until(&mut self.state.lock(), version, |state| state.slots[variable].version >= version);
+    }
+
+    /// Waits for values with `version` updates: until `ready` or a failure.
+    fn wait_until(&self, state: &mut MutexGuard<'_, StoreState>, version: u64, ready: impl Fn(&StoreState) -> bool) {
+        let reason = WaitReason { operation: "the values of a step", number: Some(version), site: None };
+        let wait = WaitContext::new(Waiter::Driver, reason, None);
+        let ended = self
+            .peer_handle
+            .wait_while(&self.changed, state, wait, |state| Ok(state.failure.is_none() && !ready(state)));
+        if let Err(error) = ended {
+            state.failure.get_or_insert(TrainingFailure::Unreported(error));
         }
     }
 

@@ -3,9 +3,10 @@
 //! **Invariants.** A failure is reported once, to the next caller, and nothing is started after it.
 //! The thread blocks on its event channel only, never on a message, except in gossip averaging.
 //!
-//! **Bound.** Nobody waits for the channel. A forward pass waits for the values of every variable, so
-//! a peer is at most the staleness bound plus one step ahead of the thread: the channel holds one
-//! gradient of each variable for each of these steps, and one event for each collective in flight.
+//! **Bound.** No sender waits for the channel. The end of a step waits for the values of every variable
+//! that its forward pass needed, so a peer is at most the staleness bound plus one step ahead of the
+//! thread: the channel holds one gradient of each variable for each of these steps, and one event for
+//! each collective in flight.
 
 use crate::communicators::{PendingSync, SyncCommunicators};
 use crate::error::Error;

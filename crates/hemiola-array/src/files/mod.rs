@@ -92,7 +92,9 @@ pub trait FileSystem: fmt::Debug + Send + Sync {
                 self.create_dir(path)?;
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return if self.entry_kind(path)? == EntryKind::Folder { Ok(()) } else { Err(error) };
+                let target =
+                    if self.entry_kind(path)? == EntryKind::Link { self.canonicalize(path)? } else { path.into() };
+                return if self.entry_kind(&target)? == EntryKind::Folder { Ok(()) } else { Err(error) };
             }
             created => created?,
         }

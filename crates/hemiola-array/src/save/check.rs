@@ -16,7 +16,13 @@ impl PartWriter {
     /// there. What a save that was not finished has left does not count.
     #[must_use]
     pub fn accepts(target: &Path) -> bool {
-        let files = &OsFileSystem::shared();
+        Self::accepts_on(&OsFileSystem::shared(), target)
+    }
+
+    /// Returns true if a save may be written to `target` on a file system; see
+    /// [`accepts`](Self::accepts).
+    #[must_use]
+    pub fn accepts_on(files: &SharedFileSystem, target: &Path) -> bool {
         // Other errors are reported by the save itself.
         let refused = |error: &Error| matches!(error, Error::BadSave { .. });
         !resolve_link(files, target)

@@ -15,7 +15,9 @@ use super::tensor_file::{self, TensorReader};
 use crate::files::{OsFileSystem, SharedFileSystem};
 use crate::sparse::{KeyColumn, SparseBlock};
 use crate::{DenseArray, Dictionary, Error, Result, Shape};
+use hemiola_core::ErrorKind;
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Opened save, read part by part.
@@ -46,10 +48,19 @@ impl PartReader {
         Self::exists_on(&OsFileSystem::shared(), folder)
     }
 
-    /// Returns true if there is a save at `folder` on a file system.
+    /// Returns true if there is a save at `folder` on a file system, or if the file system fails to
+    /// tell: then [`open_on`](Self::open_on) returns the reason. A run must not start over because a
+    /// disk failed for a moment.
     #[must_use]
     pub fn exists_on(files: &SharedFileSystem, folder: &Path) -> bool {
-        files.entry_kind(&folder.join(manifest::FILE)).is_ok() || Self::newest_whole(files, folder).is_some()
+        let is_absent = |kind| matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+        match files.entry_kind(&folder.join(manifest::FILE)) {
+            Err(error) if is_absent(error.kind()) => match Generations::scan(files, folder) {
+                Ok(generations) => generations.whole_before(u64::MAX).next().is_some(),
+                Err(error) => error.kind() == ErrorKind::External,
+            },
+            _ => true,
+        }
     }
 
     /// Reads the manifest of a save.

@@ -282,6 +282,18 @@ fn of_a_damaged_save_the_one_before_is_read_with_a_warning() {
 }
 
 #[test]
+fn a_save_that_a_failing_disk_hides_is_not_taken_for_absent() {
+    let (disk, path) = (SimFileSystem::new(1), Path::new("/model"));
+    assert!(!PartReader::exists_on(&disk.shared(), path));
+    save(&disk, path, 1).unwrap();
+    let start = disk.operations();
+    (start..start + 20).for_each(|operation| disk.fail_at(operation, FileFault::Io));
+    assert!(PartReader::exists_on(&disk.shared(), path));
+    let error = PartReader::open_on(&disk.shared(), path).unwrap_err();
+    assert_eq!(error.kind(), hemiola_core::ErrorKind::External, "{error}");
+}
+
+#[test]
 fn a_small_disk_keeps_one_generation_rather_than_none() {
     let (disk, path) = (SimFileSystem::new(1), Path::new("/model"));
     save(&disk, path, 1).unwrap();

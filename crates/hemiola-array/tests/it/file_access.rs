@@ -76,6 +76,39 @@ fn three_processes_agree_that_a_file_changed() {
     }
 }
 
+/// Reads a file of numbers; returns the outcome as text.
+fn read_small(cluster: &Cluster, pattern: &str) -> String {
+    let lazy = cluster.read_csv(pattern, |(row, column, value): (usize, usize, u64)| ([row, column], value));
+    lazy.and_then(|lazy| lazy.materialize()).map_or_else(|error| error.to_string(), |array| array.len().to_string())
+}
+
+#[test]
+fn peers_that_ask_for_different_files_are_named() {
+    let folder = folder_with(&[("a.csv", &b"1,2,3\n"[..]), ("b.csv", &b"1,2,4\n"[..])]);
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let said = standalone(3)
+        .run(|cluster| Ok(read_small(cluster, &path(if cluster.rank().index() == 1 { "b.csv" } else { "a.csv" }))));
+    let expected = format!("peer 1 reads `{}`, and peer 0 `{}`; give all peers", path("b.csv"), path("a.csv"));
+    assert!(said.as_ref().unwrap().iter().all(|said| said.starts_with(&expected)), "{said:?}");
+}
+
+#[test]
+#[ignore = "entry point of a child process"]
+fn the_peer_with_a_folder_of_its_own() {
+    println!("said: {}", hemiola_cluster::run(|cluster| Ok(read_small(cluster, "data.csv"))).unwrap());
+}
+
+#[test]
+fn peers_that_see_other_files_under_one_name_are_named() {
+    let (usual, other) =
+        (folder_with(&[("data.csv", &b"1,2,3\n"[..])]), folder_with(&[("data.csv", &b"1,2,3\n2,3,4\n"[..])]));
+    let said = peers_of_three("file_access::the_peer_with_a_folder_of_its_own", |rank, command| {
+        command.current_dir(if rank == 2 { other.path() } else { usual.path() });
+    });
+    let expected = "said: peer 2 reads `data.csv` of 12 bytes, and peer 0 `data.csv` of 6 bytes; give all peers";
+    assert!(said.iter().all(|said| said.contains(expected)), "{said:?}");
+}
+
 /// Outcomes of reading a folder, a pattern in it, and a file of it.
 fn read_closed(cluster: &Cluster, folder: &Path) -> Vec<String> {
     let read = |pattern: &str| {

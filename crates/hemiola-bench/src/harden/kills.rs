@@ -4,7 +4,7 @@
 //! A round ends with a kill of the process or with a power failure, which loses and tears what was
 //! not synced. After several rounds the run is left alone, and the saved arrays must have the bits of
 //! an undisturbed run. Sparse regression is not among the models: it chooses its working set anew
-//! when it resumes, and so reaches the same optimum by other bits.
+//! when it resumes, and so reaches the same optimum by other bits. Nets need the feature `nets`.
 
 use anyhow::Context as _;
 use hemiola::Cluster;
@@ -18,7 +18,7 @@ use hemiola_models::linear::{self, LinearLoss};
 use hemiola_models::mf::{self, MfLoss};
 use hemiola_models::prelude::*;
 use hemiola_models::training::{Callback, CheckpointInterval, EpochProgress, TrainingControl};
-use std::path::Path;
+use std::path::PathBuf;
 
 /// Most kills of one training run.
 const KILLS_PER_RUN: usize = 5;
@@ -39,6 +39,8 @@ type TrainingRun = dyn Fn(&SimFileSystem, Checkpoints) -> hemiola::Result<()>;
 /// A model family on a simulated disk.
 struct KilledModel {
     name: &'static str,
+    /// Folder of the saved arrays.
+    save: PathBuf,
     train: Box<TrainingRun>,
 }
 
@@ -57,12 +59,35 @@ impl KilledModel {
             })?;
             Ok(())
         };
-        Self { name, train: Box::new(train) }
+        Self { name, save: FOLDER.into(), train: Box::new(train) }
+    }
+
+    /// A net that two peers train.
+    #[cfg(feature = "nets")]
+    fn mlp() -> Self {
+        use hemiola_nn::data::synthetic::SyntheticImages;
+        use hemiola_nn::models::{Device, MlpConfig};
+        use hemiola_nn::training::NetFit;
+        use hemiola_nn::{Optimizer, Trainer};
+
+        let train = |disk: &SimFileSystem, checkpoints: Checkpoints| {
+            let examples = SyntheticImages { shape: [1, 6, 6], classes: 4, examples: 120, seed: 3 }.dataset();
+            hemiola::standalone(2).workers(1).run(|cluster| {
+                let (device, mut callback) = (Device::flex(), StopWhenDown(disk.clone()));
+                let options = FitOptions::new().with_checkpoints(checkpoints.clone()).with_callback(&mut callback);
+                let config = MlpConfig { inputs: 36, hidden: vec![16], classes: 4, seed: 1 };
+                let trainer = Trainer::builder(cluster, config.init(&device.clone().autodiff()), Optimizer::adam(0.01));
+                NetFit::new(&examples, &device).batch_size(16).epochs(4).fit_with(trainer, options)?;
+                Ok(())
+            })?;
+            Ok(())
+        };
+        Self { name: "mlp", save: PathBuf::from(FOLDER).join("net"), train: Box::new(train) }
     }
 
     /// Trains from the state of the disk. Fails if the disk crashes or refuses to be read.
     fn run(&self, disk: &SimFileSystem) -> anyhow::Result<()> {
-        let resume = PartReader::exists_on(&disk.shared(), Path::new(FOLDER));
+        let resume = PartReader::exists_on(&disk.shared(), &self.save);
         let checkpoints =
             Checkpoints::new(FOLDER).on(disk.shared()).interval(CheckpointInterval::Epochs(1)).resume(resume);
         (self.train)(disk, checkpoints)?;
@@ -73,14 +98,14 @@ impl KilledModel {
     /// Trains to the end, and returns an error unless the saved arrays are `expected`.
     fn check(&self, disk: &SimFileSystem, expected: &serde_json::Value) -> anyhow::Result<()> {
         self.run(disk)?;
-        let saved = Self::saved(disk)?;
+        let saved = self.saved(disk)?;
         anyhow::ensure!(saved == *expected, "its arrays are {saved} instead of {expected}");
         Ok(())
     }
 
     /// Names, shapes and checksums of the saved arrays.
-    fn saved(disk: &SimFileSystem) -> anyhow::Result<serde_json::Value> {
-        let reader = PartReader::open_on(&disk.shared(), Path::new(FOLDER))?;
+    fn saved(&self, disk: &SimFileSystem) -> anyhow::Result<serde_json::Value> {
+        let reader = PartReader::open_on(&disk.shared(), &self.save)?;
         reader.verify()?;
         Ok(serde_json::to_value(&reader.manifest().arrays)?)
     }
@@ -113,6 +138,8 @@ fn models() -> anyhow::Result<Vec<KilledModel>> {
         KilledModel::new("svm", LinearClassifier::builder(LinearLoss::Hinge).epochs(4).build()?, examples),
         KilledModel::new("logistic", LinearClassifier::builder(LinearLoss::Logistic).epochs(4).build()?, examples),
         KilledModel::new("lda", TopicModelling::builder(4).sampler(LdaSampler::Exact).sweeps(4).build()?, documents),
+        #[cfg(feature = "nets")]
+        KilledModel::mlp(),
     ])
 }
 
@@ -130,7 +157,7 @@ pub(super) fn measure(kills: usize, seed: u64) -> anyhow::Result<KillOutcome> {
     for model in &models {
         let disk = SimFileSystem::new(seed);
         model.run(&disk).with_context(|| format!("an undisturbed run of {} fails", model.name))?;
-        expected.push((KilledModel::saved(&disk)?, disk.operations()));
+        expected.push((model.saved(&disk)?, disk.operations()));
     }
     let mut random = SplitMix64::new(seed);
     let mut outcome = KillOutcome::default();

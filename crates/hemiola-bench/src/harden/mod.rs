@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `kills.rs` | kill-and-resume rounds on a disk with injected faults |
 //! | `memory.rs` | peak memory of the peers of a large job |
-//! | `strangers.rs` | attempts to join a job without its secret |
+//! | `strangers.rs` | attempts to join a job without its secret, and floods of connections |
 
 mod kills;
 mod memory;
@@ -23,12 +23,16 @@ Example:
 
 The report holds \"joined_without_secret\" (strangers that got in), \"altered_frames_noticed\" (a share), \"kills\" and \
 \"bits_equal\" (kill-and-resume rounds, and those with the bits of an undisturbed run), \"peak_mb_100_peers\" (largest \
-memory of a peer of matrix factorization) and \"bulk_ratio\" (throughput with authentication beside raw sockets).";
+memory of a peer of matrix factorization), \"bulk_ratio\" and \"round_trip_ratio\" (throughput and round trip with \
+authentication beside raw sockets), and \"flooded_join_seconds\" (time until a peer has joined a job that 3,000 other \
+connections occupy).";
 
 /// Frames to alter.
 const FRAMES: usize = 10_000;
 /// Strangers that try to join.
 const STRANGERS: usize = 100;
+/// Connections that occupy a job while its last peer joins.
+const FLOOD: usize = 3000;
 
 /// The arguments of `hemiola bench harden`.
 #[derive(Args, Debug)]
@@ -70,6 +74,8 @@ pub(crate) struct HardenMeasurement {
     peak_megabytes: f64,
     peers: u32,
     bulk_ratio: f64,
+    round_trip_ratio: f64,
+    flooded_join_seconds: f64,
 }
 
 impl Benchmark for HardenBench {
@@ -87,6 +93,7 @@ impl Benchmark for HardenBench {
         for difference in &kills.differences {
             writeln!(io::stderr().lock(), "{difference}")?;
         }
+        let (bulk_ratio, round_trip_ratio) = NetBench::ratios()?;
         Ok(Some(HardenMeasurement {
             joined_without_secret: strangers::measure(STRANGERS, self.seed)?,
             altered_frames_noticed: altered.noticed as f64 / altered.altered as f64,
@@ -94,7 +101,9 @@ impl Benchmark for HardenBench {
             bits_equal: kills.bits_equal,
             peak_megabytes,
             peers: self.peers,
-            bulk_ratio: NetBench::bulk_ratio()?,
+            bulk_ratio,
+            round_trip_ratio,
+            flooded_join_seconds: strangers::flooded_join(FLOOD)?,
         }))
     }
 
@@ -103,8 +112,11 @@ impl Benchmark for HardenBench {
         writeln!(out, "strangers that joined                   {joined_without_secret:>8} of {STRANGERS}")?;
         writeln!(out, "altered frames noticed                  {:>8.2} %", 100.0 * altered_frames_noticed)?;
         writeln!(out, "kills followed by the same bits         {bits_equal:>8} of {kills}")?;
-        let HardenMeasurement { peak_megabytes, peers, bulk_ratio, .. } = measured;
+        let HardenMeasurement { peak_megabytes, peers, bulk_ratio, round_trip_ratio, flooded_join_seconds, .. } =
+            measured;
         writeln!(out, "memory of a peer of {peers:>4}                {peak_megabytes:>8.1} MB")?;
-        writeln!(out, "bulk throughput beside raw sockets      {bulk_ratio:>8.2}")
+        writeln!(out, "bulk throughput beside raw sockets      {bulk_ratio:>8.2}")?;
+        writeln!(out, "round trip beside raw sockets           {round_trip_ratio:>8.2}")?;
+        writeln!(out, "join behind {FLOOD:>5} connections          {flooded_join_seconds:>8.2} s")
     }
 }

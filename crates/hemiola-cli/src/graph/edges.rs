@@ -39,15 +39,23 @@ fn from_lines(text: &str) -> Result<Vec<(Rank, Rank)>, (usize, String)> {
 
 /// Parses two ranks separated by a space, a comma, a dash or an arrow.
 fn parse(edge: &str) -> Option<(Rank, Rank)> {
-    // A dash or comma in front would be the sign of a number, or a missing rank.
-    if !edge.trim_start().starts_with(|letter: char| letter.is_ascii_digit()) {
+    let (sender, rest) = leading_rank(edge.trim())?;
+    let separator = rest.trim_start();
+    // Behind a space, a dash before a digit is the sign of a number.
+    let signed = separator.strip_prefix('-').is_some_and(|number| leading_rank(number).is_some());
+    if signed && separator.len() < rest.len() {
         return None;
     }
-    let mut parts = edge.split(|letter: char| letter.is_whitespace() || ",->→".contains(letter));
-    let mut next = || parts.by_ref().find(|part| !part.is_empty());
-    let rank = |part: Option<&str>| part?.parse().ok().map(Rank::new);
-    let edge = (rank(next())?, rank(next())?);
-    next().is_none().then_some(edge)
+    let receiver = ["->", "→", ",", "-"].iter().find_map(|sign| separator.strip_prefix(sign)).unwrap_or(separator);
+    let (receiver, rest) = leading_rank(receiver.trim_start())?;
+    rest.is_empty().then_some((sender, receiver))
+}
+
+/// Splits a text into the rank that it starts with and the rest.
+fn leading_rank(text: &str) -> Option<(Rank, &str)> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (rank, rest) = text.split_at(end);
+    Some((Rank::new(rank.parse().ok()?), rest))
 }
 
 fn invalid_edge(text: &str, location: Option<(&str, usize)>) -> String {
@@ -65,7 +73,9 @@ mod tests {
     #[test]
     fn ranks_have_no_sign() {
         assert_eq!(parse("1 2"), Some((Rank::new(1), Rank::new(2))));
-        for wrong in ["-1 2", "-1-2", ",1 2", "1 2 3", "1 --x"] {
+        for wrong in
+            ["-1 2", "-1-2", ",1 2", "1 2 3", "1 --x", "1 -2", "1--2", "1,-2", "1 -> -2", "+1 2", "1 +2", "1,,2", "12"]
+        {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
     }

@@ -148,6 +148,20 @@ fn sizes_beyond_memory_are_errors() {
 }
 
 #[test]
+fn counts_beyond_memory_are_errors() {
+    let lab = tempfile::tempdir().unwrap();
+    let (words, count) = (200, 4_000_000_000_u32);
+    let mut docword = format!("1\n{words}\n{words}\n");
+    for word in 1..=words {
+        let _ = writeln!(docword, "1 {word} {count}");
+    }
+    fs::write(lab.path().join("docword.many.txt"), docword).unwrap();
+    let told = refuse(&lab, "train lda --data docword.many.txt --workers 1");
+    assert!(told.contains("a topic for each of 800000000000 tokens needs"), "{told}");
+    assert!(told.contains("this machine has"), "{told}");
+}
+
+#[test]
 fn classifiers_train_on_all_rows() {
     let lab = tempfile::tempdir().unwrap();
     let rows = (0..40).map(|row| format!("{} {}:1\n", row % 2, 1 + row % 2)).collect::<Vec<_>>().concat();

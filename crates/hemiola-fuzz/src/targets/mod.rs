@@ -3,6 +3,7 @@
 
 mod descriptions;
 mod images;
+mod journals;
 mod readers;
 mod saves;
 mod wire;
@@ -76,7 +77,8 @@ impl FuzzTarget {
 /// All targets.
 #[must_use]
 pub fn targets() -> Vec<FuzzTarget> {
-    [wire::TARGETS, readers::TARGETS, images::TARGETS, saves::TARGETS, descriptions::TARGETS].concat()
+    [wire::TARGETS, readers::TARGETS, images::TARGETS, saves::TARGETS, journals::TARGETS, descriptions::TARGETS]
+        .concat()
 }
 
 /// Finds a target by name. The name `self-test` is a target that panics on purpose.

@@ -9,6 +9,7 @@ use hemiola::prelude::*;
 
 pub(super) const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "ratings", about: "ratings: user, item, value per line", prepare: ratings },
+    FuzzTarget { name: "compressed", about: "ratings in gzip, Zstandard and bzip2 files", prepare: compressed },
     FuzzTarget { name: "events", about: "events: user, item per line", prepare: events },
     FuzzTarget { name: "examples", about: "labelled examples: LIBSVM or separated values", prepare: examples },
     FuzzTarget { name: "libsvm", about: "LIBSVM text, counted from 0", prepare: libsvm },
@@ -51,6 +52,11 @@ fn ratings() -> anyhow::Result<PreparedTarget> {
         "\"a,b\",\"c\"\"d\",1\nx,c,2\n",
     ]);
     of_file("ratings.csv", seeds, |cluster, path| Ok(mf::data::read(cluster, None, path).map(drop)?))
+}
+
+fn compressed() -> anyhow::Result<PreparedTarget> {
+    // The seeds are in `corpus/`.
+    of_file("ratings.packed", Vec::new(), |cluster, path| Ok(mf::data::read(cluster, None, path).map(drop)?))
 }
 
 fn events() -> anyhow::Result<PreparedTarget> {

@@ -69,7 +69,7 @@ fn save() -> anyhow::Result<PreparedTarget> {
 }
 
 /// Saves the files of `parts` under another manifest.
-fn commit(parts: &Path, target: &Path, manifest: &Manifest) -> anyhow::Result<()> {
+pub(super) fn commit(parts: &Path, target: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     let writer = PartWriter::begin(target)?;
     let generation = target.join(format!("generation-{}", writer.generation()));
     for part in std::fs::read_dir(parts)? {

@@ -5,6 +5,7 @@ use crate::kernel::BurnKernel;
 use crate::optimizer::{LrSchedule, Optimizer};
 use crate::variables;
 use burn::module::Module;
+use hemiola_array::files::SharedFileSystem;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_strategy::ResourceSpec;
 use hemiola_sync::{GradientClip, ModelSync, StrategySource, agree_on_success};
@@ -26,6 +27,7 @@ pub struct TrainerBuilder<M: Module> {
     clip: Option<GradientClip>,
     checkpoints: Option<PathBuf>,
     resume: bool,
+    files: Option<SharedFileSystem>,
     trace: bool,
 }
 
@@ -44,6 +46,7 @@ impl<M: Module> TrainerBuilder<M> {
             clip: None,
             checkpoints: None,
             resume: false,
+            files: None,
             trace: false,
         }
     }
@@ -114,6 +117,14 @@ impl<M: Module> TrainerBuilder<M> {
         self
     }
 
+    /// Sets the file system of checkpoints, such as a
+    /// [simulated one](hemiola_array::files::testing) with faults and crashes. Default: that of the
+    /// operating system.
+    pub fn files(mut self, files: SharedFileSystem) -> Self {
+        self.files = Some(files);
+        self
+    }
+
     /// Records a timeline; see [`Trainer::trace`].
     pub fn trace(mut self) -> Self {
         self.trace = true;
@@ -146,6 +157,9 @@ impl<M: Module> TrainerBuilder<M> {
         }
         if self.tune {
             sync = sync.tune();
+        }
+        if let Some(files) = self.files {
+            sync = sync.files(files);
         }
         if let Some(network) = self.network {
             sync = sync.network(network);

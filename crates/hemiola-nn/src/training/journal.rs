@@ -6,12 +6,13 @@
 
 use super::Checkpoints;
 use crate::error::Error;
+use hemiola_array::files::SharedFileSystem;
 use hemiola_array::save::{PartReader, PartWriter};
 use hemiola_sync::Attachments;
 use hemiola_training::{CheckpointMetadata, comparable_settings};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fs;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Manifest key of the name of the net, as of other models.
@@ -60,18 +61,18 @@ pub(super) fn trainer_folder(folder: &Path) -> PathBuf {
 /// or resumed; creates the folder. Runs on this peer alone, without a cluster. `net` is the
 /// [name](super::NetFit::name) of the net, and `settings` are those that must be equal to resume.
 pub fn check_checkpoints(checkpoints: &Checkpoints, net: &str, settings: &impl Serialize) -> Result<(), Error> {
-    let folder = checkpoints.folder();
+    let (folder, files) = (checkpoints.folder(), &checkpoints.files());
     let trainer = trainer_folder(folder);
-    if !PartReader::exists(&trainer) {
+    if !PartReader::exists_on(files, &trainer) {
         if checkpoints.resumes() {
             return Err(Error::NoCheckpoint { folder: folder.to_owned() });
         }
-        if is_occupied(folder) {
+        if is_occupied(files, folder) {
             return Err(Error::FolderOccupied { folder: folder.to_owned() });
         }
-        return fs::create_dir_all(folder).map_err(|error| Error::file("create", folder, &error));
+        return files.create_dir_all(folder).map_err(|error| Error::file("create", folder, &error));
     }
-    let journal = NetJournal::from_attachments(&trainer, &PartReader::open(&trainer)?.manifest().metadata)?;
+    let journal = NetJournal::from_attachments(&trainer, &PartReader::open_on(files, &trainer)?.manifest().metadata)?;
     match journal {
         None => Err(Error::FolderOccupied { folder: folder.to_owned() }),
         Some(found) if found.net != net => {
@@ -86,14 +87,12 @@ pub fn check_checkpoints(checkpoints: &Checkpoints, net: &str, settings: &impl S
 }
 
 /// Returns true if a folder without a checkpoint has something that no run has left there.
-fn is_occupied(folder: &Path) -> bool {
-    let trainer = trainer_folder(folder);
-    let is_leftover = |path: &Path| match path.file_name().and_then(|name| name.to_str()) {
+fn is_occupied(files: &SharedFileSystem, folder: &Path) -> bool {
+    let is_leftover = |name: &OsStr| match name.to_str() {
         // A first checkpoint that was not finished.
         Some(".net.partial") => true,
-        Some("net") => PartWriter::accepts(&trainer),
+        Some("net") => PartWriter::accepts_on(files, &trainer_folder(folder)),
         _ => false,
     };
-    let entries = fs::read_dir(folder).into_iter().flatten();
-    entries.filter_map(Result::ok).any(|entry| !is_leftover(&entry.path()))
+    files.list(folder).unwrap_or_default().iter().any(|name| !is_leftover(name))
 }

@@ -164,7 +164,7 @@ impl<'a, D: Dataset> NetFit<'a, D> {
         if let Some(checkpoints) = &checkpoints {
             held_lock = checkpoints.lock_unless_held(&cluster, lock)?;
             on_root(&cluster, || check_checkpoints(checkpoints, &self.name, &settings))?;
-            builder = builder.checkpoints(journal::trainer_folder(checkpoints.folder()));
+            builder = builder.checkpoints(journal::trainer_folder(checkpoints.folder())).files(checkpoints.files());
             if checkpoints.resumes() {
                 builder = builder.resume();
             }

@@ -1,7 +1,10 @@
 //! Training over epochs: evaluation, stopping, checkpoints and resuming.
 
 use burn::tensor::Device;
+use hemiola_array::files::testing::{CrashKind, FileFault, SimFileSystem};
+use hemiola_array::save::PartReader;
 use hemiola_cluster::{Cluster, Result};
+use hemiola_core::rng::SplitMix64;
 use hemiola_nn::data::ImageDataset;
 use hemiola_nn::data::synthetic::SyntheticImages;
 use hemiola_nn::models::MlpConfig;
@@ -11,6 +14,7 @@ use hemiola_nn::training::{
 };
 use hemiola_nn::{LrSchedule, Optimizer, Trainer, TrainerBuilder};
 use hemiola_strategy::StrategyBuilder;
+use std::path::Path;
 
 fn images() -> [ImageDataset; 2] {
     let all = SyntheticImages { shape: [1, 6, 6], classes: 4, examples: 120, seed: 3 }.dataset();
@@ -85,6 +89,81 @@ fn a_resumed_run_has_the_bits_of_an_uninterrupted_one() {
     );
     let nowhere = || FitOptions::new().with_checkpoints(Checkpoints::new(folder.join("nowhere")).resume(true));
     refused(train(1, |fit| fit, nowhere), "no checkpoint");
+}
+
+/// Notes of a run.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Callback for Notes {
+    fn on_note(&mut self, note: &str) {
+        self.0.push(note.to_owned());
+    }
+}
+
+#[test]
+fn a_run_resumed_on_another_number_of_peers_says_that_its_bits_differ() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("run");
+    let [examples, _] = images();
+    let notes_on = |peers, epochs, resume| {
+        let notes = hemiola_cluster::standalone(peers).run(|cluster| {
+            let (device, mut notes) = (Device::flex(), Notes::default());
+            let checkpoints = Checkpoints::new(&folder).resume(resume);
+            let options = FitOptions::new().with_callback(&mut notes).with_checkpoints(checkpoints);
+            let fit = NetFit::new(&examples, &device).name("mlp").batch_size(16).epochs(epochs);
+            fit.fit_with(trainer(cluster, &device), options)?;
+            Ok(notes.0)
+        });
+        notes.unwrap().remove(0)
+    };
+    let differs = |note: &String| note.contains("equally good, but not bit-identical");
+    assert!(!notes_on(1, 1, false).iter().any(differs));
+    assert!(!notes_on(1, 2, true).iter().any(differs));
+    let notes = notes_on(2, 3, true);
+    assert!(notes.iter().any(|note| differs(note) && note.contains("trained on 1 peer")), "{notes:?}");
+}
+
+/// Callback that ends a run whose machine is down.
+struct StopWhenDown(SimFileSystem);
+
+impl Callback for StopWhenDown {
+    fn on_epoch_end(&mut self, _: &EpochProgress) -> TrainingControl {
+        if self.0.is_down() { TrainingControl::Stop } else { TrainingControl::Continue }
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_at_any_operation_of_its_disk_resumes_to_the_same_bits() {
+    let [examples, _] = images();
+    let train = |disk: &SimFileSystem| {
+        let resume = PartReader::exists_on(&disk.shared(), Path::new("/jobs/run/net"));
+        let curves = hemiola_cluster::standalone(2).run(|cluster| {
+            let (device, mut stop) = (Device::flex(), StopWhenDown(disk.clone()));
+            let checkpoints =
+                Checkpoints::new("/jobs/run").on(disk.shared()).interval(CheckpointInterval::Epochs(1)).resume(resume);
+            let options = FitOptions::new().with_callback(&mut stop).with_checkpoints(checkpoints);
+            let fit = NetFit::new(&examples, &device).batch_size(16).epochs(3);
+            let report = fit.fit_with(trainer(cluster, &device), options)?.report;
+            Ok(report.progress.iter().map(|epoch| epoch.objective.to_bits()).collect::<Vec<u64>>())
+        });
+        curves.map(|mut curves| curves.remove(0))
+    };
+    let undisturbed = SimFileSystem::new(0);
+    let expected = train(&undisturbed).unwrap();
+    let operations = undisturbed.operations() as usize;
+    for seed in 0..12 {
+        let (disk, mut random) = (SimFileSystem::new(seed), SplitMix64::new(seed));
+        for _ in 0..2 {
+            disk.crash_at(disk.operations() + random.below(operations) as u64);
+            if random.below(2) == 0 {
+                disk.fail_at(disk.operations() + random.below(operations) as u64, FileFault::NoSpace);
+            }
+            let _ended_early = train(&disk);
+            disk.restart(if seed % 2 == 0 { CrashKind::Kill } else { CrashKind::PowerLoss });
+        }
+        assert_eq!(train(&disk).unwrap(), expected, "schedule {seed}");
+    }
 }
 
 /// Puts a file in the place of the checkpoint in the second epoch, and removes it in the third.

@@ -1,7 +1,7 @@
 //! Jobs around the ring: the order of a serial walk, sums, and failures.
 
 use hemiola_cluster::{Result, standalone};
-use hemiola_core::Rank;
+use hemiola_core::{ChannelId, ChannelOwner, Lane, OutgoingMessage, Purpose, Rank};
 use hemiola_schedule::{JobAssignment, RotationBarrier, RotationProgram, RotationScheduler};
 use serde::{Deserialize, Serialize};
 
@@ -173,6 +173,34 @@ fn a_job_that_panics_is_named_on_every_peer() {
                 "{messages:?}"
             );
         }
+    }
+}
+
+/// Message of the ring, as it is encoded.
+#[derive(Serialize)]
+enum ForgedMessage {
+    Block { rotation: u64, block: usize, jobs: Vec<Token> },
+}
+
+#[test]
+fn a_block_of_another_rotation_is_an_invalid_message() {
+    let messages = standalone(2).workers(1).run(|cluster| {
+        let mut rotation = RotationScheduler::new(cluster, &weights(9), 2, JobAssignment::HeaviestFirst, token)?;
+        // The scheduler has taken the channel before this one.
+        let next = cluster.next_channel(ChannelOwner::Schedules).number();
+        if cluster.rank() == Rank::new(1) {
+            let forged = ForgedMessage::Block { rotation: 7, block: 0, jobs: vec![token(0)] };
+            let payload = postcard::to_stdvec(&forged).unwrap().into();
+            let channel = ChannelId::new(next - 1);
+            let message = OutgoingMessage { lane: Lane::Bulk, channel, purpose: Purpose::Rotation, payload };
+            cluster.send(Rank::ROOT, message)?;
+        }
+        let mut own = [RingWorkerState { worker: cluster.rank().index(), value: 0.0, slow: false }];
+        let outcome = rotation.rotate(&mut NonCommutingProgram { panics_at: None, found: Vec::new() }, &mut own);
+        Ok(outcome.unwrap_err().to_string())
+    });
+    for message in messages.unwrap() {
+        assert!(message.contains("block 0 of rotation 7 arrived in rotation 0"), "{message}");
     }
 }
 

@@ -15,7 +15,7 @@ const TOLERANCE: f32 = 1e-5;
 
 /// Gradient descent with momentum; the state is the velocity of each element.
 #[derive(Clone, Debug)]
-struct MomentumKernel;
+pub(crate) struct MomentumKernel;
 
 impl MomentumKernel {
     fn step(rate: f64, value: &mut f32, velocity: &mut f32, gradient: f32) {

@@ -1,3 +1,5 @@
 //! Synchronization without a tensor library.
 
+mod checkpoints;
 mod linear_model;
+mod waits;

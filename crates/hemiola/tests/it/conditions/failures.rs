@@ -289,6 +289,53 @@ fn a_panic_ends_a_loop_with_served_rows_and_barriers() {
     });
 }
 
+/// Number that cannot be received where it is negative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+struct FragileNumber(i64);
+
+impl hemiola::array::Element for FragileNumber {
+    fn pack(numbers: &[Self], bytes: &mut Vec<u8>) {
+        i64::pack(&numbers.iter().map(|number| number.0).collect::<Vec<_>>(), bytes);
+    }
+
+    fn unpack(bytes: &[u8], count: usize) -> hemiola::array::Result<Vec<Self>> {
+        let numbers = i64::unpack(bytes, count)?;
+        if numbers.iter().any(|number| *number < 0) {
+            return Err(hemiola::array::Error::BadMessage { problem: "a negative number".to_owned() });
+        }
+        Ok(numbers.into_iter().map(Self).collect())
+    }
+}
+
+#[test]
+fn an_exchange_of_updates_that_fails_on_one_peer_ends_the_loop_on_all() {
+    const ROWS: usize = 20_000;
+    let failing = |cluster: &Cluster| {
+        let keys = cluster.from_fn([ENTRIES], |[at]| at as u64)?;
+        let table = cluster.zeros::<i64, 1>([ROWS])?;
+        let mut read = cluster.zeros::<i64, 1>([ENTRIES])?;
+        let updates = table.buffered(|cell: &mut i64, update: FragileNumber| *cell += update.0).flush_every(900);
+        let outcome = parallel_for!(
+            cluster,
+            for (at, &key) in &keys {
+                read[at] = table[(key * 7 % ROWS as u64) as usize];
+                // The last row belongs to the last peer.
+                updates[(key * 11 % ROWS as u64) as usize] =
+                    FragileNumber(if key * 11 % ROWS as u64 == ROWS as u64 - 1 { -1 } else { 1 });
+            }
+        );
+        let error = outcome.map(|run| run.plan().to_string()).unwrap_err().to_string();
+        // All peers are in step: the next collective is the same call on all.
+        assert_eq!(cluster.all_gather(1)?.len(), cluster.size());
+        Ok(error)
+    };
+    for (peers, workers) in [(2, 1), (3, 2)] {
+        let said = run(peers, workers, failing);
+        assert!(said.iter().all(|error| *error == said[0]), "{said:?}");
+        assert!(said[0].contains("a negative number"), "{said:?}");
+    }
+}
+
 #[test]
 fn an_index_out_of_bounds_is_named() {
     let said = errors(|cluster| {

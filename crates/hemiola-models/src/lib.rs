@@ -24,12 +24,15 @@
 //! | [`mf`] | [`MatrixFactorization`]: ratings or implicit feedback explained by factors of users and items |
 //! | [`linear`] | [`LinearClassifier`]: support vector machines and logistic regression |
 //! | [`sparse`] | [`SparseRegression`]: lasso, elastic net, and L1-regularized logistic regression |
+//! | [`fm`] | [`FactorizationMachine`]: weights of single features and of all their pairs |
 //! | [`lda`] | [`TopicModelling`]: topic models (latent Dirichlet allocation) |
 //! | [`memory`] | memory that a model needs, checked before it is taken |
 //! | [`error`] | errors of training, evaluation and loading |
 
 pub mod error;
 pub mod estimator;
+mod examples;
+pub mod fm;
 pub mod input;
 pub mod lda;
 pub mod linear;
@@ -42,6 +45,8 @@ pub mod training;
 
 pub use error::Error;
 pub use estimator::{Estimator, IncrementalEstimator, Predictor};
+pub use examples::ExampleEvaluation;
+pub use fm::FactorizationMachine;
 pub use lda::TopicModelling;
 pub use linear::LinearClassifier;
 pub use mf::MatrixFactorization;

@@ -7,7 +7,7 @@ use hemiola_cluster::{Cluster, Result};
 /// *Collective.* Returns the number of examples of all peers and their metrics: `rmse`, `mae` and
 /// `r2` of quantities, or `accuracy`, `logloss` and `auc` of two classes. `scores` are quantities
 /// or log-odds. There are no metrics without examples.
-pub(super) fn metrics_of(
+pub(crate) fn metrics_of(
     cluster: &Cluster,
     classes: Option<[f32; 2]>,
     target: &[f64],

@@ -2,6 +2,7 @@
 
 use hemiola_array::synthetic::SyntheticMf;
 use hemiola_cluster::{Cluster, Result};
+use hemiola_models::fm::{FmLoss, FmPrediction};
 use hemiola_models::lda::{self, LdaModel, LdaSampler, TopicMixture};
 use hemiola_models::linear::{self, LinearLoss, LinearModel, LinearPrediction};
 use hemiola_models::mf::{self, MfModel};
@@ -113,6 +114,16 @@ fn regression() -> Family<SparseRegression> {
     }
 }
 
+fn machine() -> Family<FactorizationMachine> {
+    Family {
+        estimator: FactorizationMachine::builder(FmLoss::Logistic).rank(4).epochs(3).build().unwrap(),
+        data: |cluster| linear::data::synthetic(cluster, 200, Seed(4)),
+        input: |examples| &examples.features,
+        bits: |FmPrediction { value, probability, .. }| vec![value.to_bits(), probability.map_or(0, f64::to_bits)],
+        distributed: false,
+    }
+}
+
 fn topics() -> Family<TopicModelling> {
     Family {
         estimator: TopicModelling::builder(5).sampler(LdaSampler::Sparse).sweeps(3).build().unwrap(),
@@ -138,6 +149,11 @@ fn linear_classifiers_keep_the_contract() {
 #[test]
 fn sparse_regression_keeps_the_contract() {
     regression().keeps_the_contract();
+}
+
+#[test]
+fn factorization_machines_keep_the_contract() {
+    machine().keeps_the_contract();
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! | [`LinearClassifier`](crate::LinearClassifier) | labelled examples | [`LinearModel`](crate::linear::LinearModel) | features | class, scores |
 //! | [`SparseRegression`](crate::SparseRegression) | labelled examples | [`SparseModel`](crate::sparse::SparseModel) | features | quantity, or class |
 //! | [`FactorizationMachine`](crate::FactorizationMachine) | labelled examples | [`FmModel`](crate::fm::FmModel) | features | quantity, or class |
+//! | [`RidgeRegression`](crate::RidgeRegression) | labelled examples | [`RidgeModel`](crate::ridge::RidgeModel) | features | quantity |
 //! | [`TopicModelling`](crate::TopicModelling) | documents | [`LdaModel`](crate::lda::LdaModel) | documents | mixture of topics |
 
 use crate::Error;
@@ -31,7 +32,7 @@ use std::path::Path;
 ///   data is split off as the settings say.
 /// - **Determinism.** The same settings, data and cluster give a bit-identical model. Matrix
 ///   factorization needs only the same number of workers in total, and topic models the same number
-///   of partitions. Factorization machines, softmax regression, k-means, and matrix
+///   of partitions. Factorization machines, ridge and softmax regression, k-means, and matrix
 ///   factorization by Bayesian personalized ranking do not depend on the cluster at all.
 /// - **Checkpoints.** With [`FitOptions::with_checkpoints`], the folder holds a complete model at
 ///   any time, which [`Predictor::load`] reads. A run that resumes from it ends with the bits of an

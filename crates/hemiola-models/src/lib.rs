@@ -25,6 +25,7 @@
 //! | [`linear`] | [`LinearClassifier`]: support vector machines and logistic regression |
 //! | [`sparse`] | [`SparseRegression`]: lasso, elastic net, and L1-regularized logistic regression |
 //! | [`fm`] | [`FactorizationMachine`]: weights of single features and of all their pairs |
+//! | [`ridge`] | [`RidgeRegression`]: ridge regression and ordinary least squares |
 //! | [`lda`] | [`TopicModelling`]: topic models (latent Dirichlet allocation) |
 //! | [`memory`] | memory that a model needs, checked before it is taken |
 //! | [`error`] | errors of training, evaluation and loading |
@@ -39,6 +40,7 @@ pub mod linear;
 pub mod memory;
 pub mod mf;
 pub mod prelude;
+pub mod ridge;
 mod setters;
 pub mod sparse;
 pub mod training;
@@ -50,5 +52,6 @@ pub use fm::FactorizationMachine;
 pub use lda::TopicModelling;
 pub use linear::LinearClassifier;
 pub use mf::MatrixFactorization;
+pub use ridge::RidgeRegression;
 pub use sparse::SparseRegression;
 pub use training::Fit;

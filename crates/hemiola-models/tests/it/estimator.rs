@@ -124,6 +124,16 @@ fn machine() -> Family<FactorizationMachine> {
     }
 }
 
+fn ridge() -> Family<RidgeRegression> {
+    Family {
+        estimator: RidgeRegression::builder().validation(0.1).build().unwrap(),
+        data: |cluster| linear::data::synthetic(cluster, 200, Seed(4)),
+        input: |examples| &examples.features,
+        bits: |value| vec![value.to_bits()],
+        distributed: false,
+    }
+}
+
 fn topics() -> Family<TopicModelling> {
     Family {
         estimator: TopicModelling::builder(5).sampler(LdaSampler::Sparse).sweeps(3).build().unwrap(),
@@ -154,6 +164,11 @@ fn sparse_regression_keeps_the_contract() {
 #[test]
 fn factorization_machines_keep_the_contract() {
     machine().keeps_the_contract();
+}
+
+#[test]
+fn ridge_regression_keeps_the_contract() {
+    ridge().keeps_the_contract();
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Models on standalone clusters: `estimator` tests the contract of all families, `mf`,
 //! `one_class`, `fold` and `ranking` matrix factorization, `linear` linear classifiers, `sparse`
-//! and `schedule` sparse regression, `fm` factorization machines, `softmax` and `kmeans` the models of those names, `bpr` ranking, `lda` and `topics` topic models, `resume` checkpoints,
+//! and `schedule` sparse regression, `fm` factorization machines, `ridge`, `softmax` and `kmeans` the models of those names, `bpr` ranking, `lda` and `topics` topic models, `resume` checkpoints,
 //! `python` the Python snippets of the guide.
 
 mod estimator;
@@ -13,6 +13,7 @@ mod one_class;
 mod python;
 mod ranking;
 mod resume;
+mod ridge;
 mod schedule;
 mod sparse;
 mod topics;

@@ -202,6 +202,9 @@ pub enum Error {
     /// The objective became infinite or NaN.
     #[error("the objective is no longer a finite number; scale the features to be near 1")]
     NonFiniteObjective,
+    /// Every user has an event with every item.
+    #[error("every user has events with all items, so no item is to rank below them; check the input, or use ratings")]
+    NoUnobservedItems,
     /// No validation entry is left for a ranking metric.
     #[error(
         "no validation entry is left to rank: all are of unknown users or items, or were seen in training; check the input"

@@ -3,6 +3,7 @@
 //! and `schedule` sparse regression, `fm` factorization machines, `ridge`, `softmax` and `kmeans` the models of those names, `bpr` ranking, `lda` and `topics` topic models, `resume` checkpoints,
 //! `python` the Python snippets of the guide.
 
+mod bpr;
 mod estimator;
 mod fm;
 mod fold;

@@ -8,6 +8,7 @@
 //! | [`SparseRegression`](crate::SparseRegression) | labelled examples | [`SparseModel`](crate::sparse::SparseModel) | features | quantity, or class |
 //! | [`FactorizationMachine`](crate::FactorizationMachine) | labelled examples | [`FmModel`](crate::fm::FmModel) | features | quantity, or class |
 //! | [`RidgeRegression`](crate::RidgeRegression) | labelled examples | [`RidgeModel`](crate::ridge::RidgeModel) | features | quantity |
+//! | [`SoftmaxRegression`](crate::SoftmaxRegression) | labelled examples | [`SoftmaxModel`](crate::softmax::SoftmaxModel) | features | class, probabilities |
 //! | [`TopicModelling`](crate::TopicModelling) | documents | [`LdaModel`](crate::lda::LdaModel) | documents | mixture of topics |
 
 use crate::Error;

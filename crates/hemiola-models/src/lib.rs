@@ -26,6 +26,7 @@
 //! | [`sparse`] | [`SparseRegression`]: lasso, elastic net, and L1-regularized logistic regression |
 //! | [`fm`] | [`FactorizationMachine`]: weights of single features and of all their pairs |
 //! | [`ridge`] | [`RidgeRegression`]: ridge regression and ordinary least squares |
+//! | [`softmax`] | [`SoftmaxRegression`]: multinomial logistic regression |
 //! | [`lda`] | [`TopicModelling`]: topic models (latent Dirichlet allocation) |
 //! | [`memory`] | memory that a model needs, checked before it is taken |
 //! | [`error`] | errors of training, evaluation and loading |
@@ -42,6 +43,7 @@ pub mod mf;
 pub mod prelude;
 pub mod ridge;
 mod setters;
+pub mod softmax;
 pub mod sparse;
 pub mod training;
 
@@ -53,5 +55,6 @@ pub use lda::TopicModelling;
 pub use linear::LinearClassifier;
 pub use mf::MatrixFactorization;
 pub use ridge::RidgeRegression;
+pub use softmax::SoftmaxRegression;
 pub use sparse::SparseRegression;
 pub use training::Fit;

@@ -7,6 +7,6 @@
 pub use crate::training::{Checkpoints, FitOptions};
 pub use crate::{
     Estimator, FactorizationMachine, Fit, IncrementalEstimator, LinearClassifier, MatrixFactorization, Predictor,
-    RidgeRegression, SparseRegression, TopicModelling,
+    RidgeRegression, SoftmaxRegression, SparseRegression, TopicModelling,
 };
 pub use hemiola_core::Seed;

@@ -7,6 +7,7 @@ use hemiola_models::lda::{self, LdaModel, LdaSampler, TopicMixture};
 use hemiola_models::linear::{self, LinearLoss, LinearModel, LinearPrediction};
 use hemiola_models::mf::{self, MfModel};
 use hemiola_models::prelude::*;
+use hemiola_models::softmax::SoftmaxPrediction;
 use hemiola_models::sparse::{Lambda, SparseLoss, SparseModel, SparsePrediction};
 use std::path::Path;
 
@@ -134,6 +135,18 @@ fn ridge() -> Family<RidgeRegression> {
     }
 }
 
+fn softmax() -> Family<SoftmaxRegression> {
+    Family {
+        estimator: SoftmaxRegression::builder().validation(0.1).epochs(3).build().unwrap(),
+        data: |cluster| linear::data::synthetic(cluster, 200, Seed(4)),
+        input: |examples| &examples.features,
+        bits: |SoftmaxPrediction { label, probabilities, .. }| {
+            std::iter::once(&f64::from(*label)).chain(probabilities).map(|value| value.to_bits()).collect()
+        },
+        distributed: false,
+    }
+}
+
 fn topics() -> Family<TopicModelling> {
     Family {
         estimator: TopicModelling::builder(5).sampler(LdaSampler::Sparse).sweeps(3).build().unwrap(),
@@ -169,6 +182,11 @@ fn factorization_machines_keep_the_contract() {
 #[test]
 fn ridge_regression_keeps_the_contract() {
     ridge().keeps_the_contract();
+}
+
+#[test]
+fn softmax_regression_keeps_the_contract() {
+    softmax().keeps_the_contract();
 }
 
 #[test]

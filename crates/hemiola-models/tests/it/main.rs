@@ -16,6 +16,7 @@ mod ranking;
 mod resume;
 mod ridge;
 mod schedule;
+mod softmax;
 mod sparse;
 mod topics;
 

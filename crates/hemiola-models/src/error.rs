@@ -202,6 +202,14 @@ pub enum Error {
     /// The objective became infinite or NaN.
     #[error("the objective is no longer a finite number; scale the features to be near 1")]
     NonFiniteObjective,
+    /// More clusters were asked for than there are rows.
+    #[error("{clusters} clusters need as many rows, and there are {rows}; ask for fewer clusters")]
+    TooManyClusters {
+        /// Number of clusters.
+        clusters: usize,
+        /// Number of training rows.
+        rows: usize,
+    },
     /// Every user has an event with every item.
     #[error("every user has events with all items, so no item is to rank below them; check the input, or use ratings")]
     NoUnobservedItems,

@@ -9,6 +9,7 @@
 //! | [`FactorizationMachine`](crate::FactorizationMachine) | labelled examples | [`FmModel`](crate::fm::FmModel) | features | quantity, or class |
 //! | [`RidgeRegression`](crate::RidgeRegression) | labelled examples | [`RidgeModel`](crate::ridge::RidgeModel) | features | quantity |
 //! | [`SoftmaxRegression`](crate::SoftmaxRegression) | labelled examples | [`SoftmaxModel`](crate::softmax::SoftmaxModel) | features | class, probabilities |
+//! | [`KMeans`](crate::KMeans) | features | [`KMeansModel`](crate::kmeans::KMeansModel) | features | cluster, distance |
 //! | [`TopicModelling`](crate::TopicModelling) | documents | [`LdaModel`](crate::lda::LdaModel) | documents | mixture of topics |
 
 use crate::Error;

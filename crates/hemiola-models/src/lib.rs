@@ -27,6 +27,7 @@
 //! | [`fm`] | [`FactorizationMachine`]: weights of single features and of all their pairs |
 //! | [`ridge`] | [`RidgeRegression`]: ridge regression and ordinary least squares |
 //! | [`softmax`] | [`SoftmaxRegression`]: multinomial logistic regression |
+//! | [`kmeans`] | [`KMeans`]: clusters of rows around their means |
 //! | [`lda`] | [`TopicModelling`]: topic models (latent Dirichlet allocation) |
 //! | [`memory`] | memory that a model needs, checked before it is taken |
 //! | [`error`] | errors of training, evaluation and loading |
@@ -36,6 +37,7 @@ pub mod estimator;
 mod examples;
 pub mod fm;
 pub mod input;
+pub mod kmeans;
 pub mod lda;
 pub mod linear;
 pub mod memory;
@@ -51,6 +53,7 @@ pub use error::Error;
 pub use estimator::{Estimator, IncrementalEstimator, Predictor};
 pub use examples::ExampleEvaluation;
 pub use fm::FactorizationMachine;
+pub use kmeans::KMeans;
 pub use lda::TopicModelling;
 pub use linear::LinearClassifier;
 pub use mf::MatrixFactorization;

@@ -6,7 +6,7 @@
 
 pub use crate::training::{Checkpoints, FitOptions};
 pub use crate::{
-    Estimator, FactorizationMachine, Fit, IncrementalEstimator, LinearClassifier, MatrixFactorization, Predictor,
-    RidgeRegression, SoftmaxRegression, SparseRegression, TopicModelling,
+    Estimator, FactorizationMachine, Fit, IncrementalEstimator, KMeans, LinearClassifier, MatrixFactorization,
+    Predictor, RidgeRegression, SoftmaxRegression, SparseRegression, TopicModelling,
 };
 pub use hemiola_core::Seed;

@@ -15,5 +15,5 @@ mod tree_sum;
 
 pub(crate) use blocks::{BlockedRows, ExampleBlock, shuffled_rows};
 pub use evaluation::ExampleEvaluation;
-pub(crate) use row_values::{block_values, row_values};
+pub(crate) use row_values::{block_values, each_block, row_values};
 pub(crate) use tree_sum::{add_in_place, tree_sum};

@@ -48,3 +48,16 @@ pub(crate) fn block_values(
     })?;
     Ok(of_workers.concat())
 }
+
+/// Returns a value for each block of this peer, in order; workers share the blocks.
+pub(crate) fn each_block<T: Send>(
+    cluster: &Cluster,
+    blocks: &[ExampleBlock],
+    value: impl Fn(usize) -> T + Sync,
+) -> Result<Vec<T>> {
+    let of_workers = cluster.each_worker(|worker| {
+        let share = |index: usize| index * blocks.len() / worker.count();
+        (share(worker.index())..share(worker.index() + 1)).map(&value).collect::<Vec<T>>()
+    })?;
+    Ok(of_workers.into_iter().flatten().collect())
+}

@@ -3,6 +3,7 @@
 use hemiola_array::synthetic::SyntheticMf;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_models::fm::{FmLoss, FmPrediction};
+use hemiola_models::kmeans::KMeansPrediction;
 use hemiola_models::lda::{self, LdaModel, LdaSampler, TopicMixture};
 use hemiola_models::linear::{self, LinearLoss, LinearModel, LinearPrediction};
 use hemiola_models::mf::{self, MfModel};
@@ -147,6 +148,16 @@ fn softmax() -> Family<SoftmaxRegression> {
     }
 }
 
+fn kmeans() -> Family<KMeans> {
+    Family {
+        estimator: KMeans::builder(5).validation(0.1).epochs(3).build().unwrap(),
+        data: |cluster| Ok(linear::data::synthetic(cluster, 200, Seed(4))?.features),
+        input: |features| features,
+        bits: |KMeansPrediction { cluster, distance }| vec![u64::from(*cluster), distance.to_bits()],
+        distributed: false,
+    }
+}
+
 fn topics() -> Family<TopicModelling> {
     Family {
         estimator: TopicModelling::builder(5).sampler(LdaSampler::Sparse).sweeps(3).build().unwrap(),
@@ -187,6 +198,11 @@ fn ridge_regression_keeps_the_contract() {
 #[test]
 fn softmax_regression_keeps_the_contract() {
     softmax().keeps_the_contract();
+}
+
+#[test]
+fn kmeans_keeps_the_contract() {
+    kmeans().keeps_the_contract();
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod bpr;
 mod estimator;
 mod fm;
 mod fold;
+mod kmeans;
 mod lda;
 mod linear;
 mod mf;

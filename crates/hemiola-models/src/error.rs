@@ -26,9 +26,10 @@ pub enum Error {
     /// A coordinate schedule was given for a loss other than the squared loss.
     #[error("schedules are for the squared loss; leave the schedule out, or train `lasso` or `elastic-net`")]
     ScheduleUnsupported,
-    /// Incremental training was requested for the one-class loss, whose rows are solved anew.
+    /// Incremental training was requested for a loss of implicit feedback, which needs all events of
+    /// a user.
     #[error(
-        "the loss `one-class` solves each row from all of its events and cannot train on some of them; train on all events"
+        "the losses `one-class` and `bpr` learn from all events of a user and cannot train on some of them; train on all events"
     )]
     IncrementalUnsupported,
     /// Ratings of users or items that a model to be trained further does not have.
@@ -54,7 +55,9 @@ pub enum Error {
         expected: &'static str,
     },
     /// Training diverges although the learning rate was halved many times.
-    #[error("training diverges even with a learning rate of `{learning_rate}`; look for outliers in the ratings")]
+    #[error(
+        "training diverges even with a learning rate of `{learning_rate}`; look for outliers in the data, and scale features and ratings to be near 1"
+    )]
     Diverged {
         /// Smallest learning rate that was tried.
         learning_rate: f32,
@@ -199,6 +202,17 @@ pub enum Error {
     /// The objective became infinite or NaN.
     #[error("the objective is no longer a finite number; scale the features to be near 1")]
     NonFiniteObjective,
+    /// More clusters were asked for than there are rows.
+    #[error("{clusters} clusters need as many rows, and there are {rows}; ask for fewer clusters")]
+    TooManyClusters {
+        /// Number of clusters.
+        clusters: usize,
+        /// Number of training rows.
+        rows: usize,
+    },
+    /// Every user has an event with every item.
+    #[error("every user has events with all items, so no item is to rank below them; check the input, or use ratings")]
+    NoUnobservedItems,
     /// No validation entry is left for a ranking metric.
     #[error(
         "no validation entry is left to rank: all are of unknown users or items, or were seen in training; check the input"

@@ -6,6 +6,10 @@
 //! | [`MatrixFactorization`](crate::MatrixFactorization) | ratings or events | [`MfModel`](crate::mf::MfModel) | pairs of user and item | rating |
 //! | [`LinearClassifier`](crate::LinearClassifier) | labelled examples | [`LinearModel`](crate::linear::LinearModel) | features | class, scores |
 //! | [`SparseRegression`](crate::SparseRegression) | labelled examples | [`SparseModel`](crate::sparse::SparseModel) | features | quantity, or class |
+//! | [`FactorizationMachine`](crate::FactorizationMachine) | labelled examples | [`FmModel`](crate::fm::FmModel) | features | quantity, or class |
+//! | [`RidgeRegression`](crate::RidgeRegression) | labelled examples | [`RidgeModel`](crate::ridge::RidgeModel) | features | quantity |
+//! | [`SoftmaxRegression`](crate::SoftmaxRegression) | labelled examples | [`SoftmaxModel`](crate::softmax::SoftmaxModel) | features | class, probabilities |
+//! | [`KMeans`](crate::KMeans) | features | [`KMeansModel`](crate::kmeans::KMeansModel) | features | cluster, distance |
 //! | [`TopicModelling`](crate::TopicModelling) | documents | [`LdaModel`](crate::lda::LdaModel) | documents | mixture of topics |
 
 use crate::Error;
@@ -30,7 +34,8 @@ use std::path::Path;
 ///   data is split off as the settings say.
 /// - **Determinism.** The same settings, data and cluster give a bit-identical model. Matrix
 ///   factorization needs only the same number of workers in total, and topic models the same number
-///   of partitions.
+///   of partitions. Factorization machines, ridge and softmax regression, k-means, and matrix
+///   factorization by Bayesian personalized ranking do not depend on the cluster at all.
 /// - **Checkpoints.** With [`FitOptions::with_checkpoints`], the folder holds a complete model at
 ///   any time, which [`Predictor::load`] reads. A run that resumes from it ends with the bits of an
 ///   uninterrupted one, given the same settings, data and cluster. Other settings or other data are

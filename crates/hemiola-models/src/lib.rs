@@ -24,26 +24,40 @@
 //! | [`mf`] | [`MatrixFactorization`]: ratings or implicit feedback explained by factors of users and items |
 //! | [`linear`] | [`LinearClassifier`]: support vector machines and logistic regression |
 //! | [`sparse`] | [`SparseRegression`]: lasso, elastic net, and L1-regularized logistic regression |
+//! | [`fm`] | [`FactorizationMachine`]: weights of single features and of all their pairs |
+//! | [`ridge`] | [`RidgeRegression`]: ridge regression and ordinary least squares |
+//! | [`softmax`] | [`SoftmaxRegression`]: multinomial logistic regression |
+//! | [`kmeans`] | [`KMeans`]: clusters of rows around their means |
 //! | [`lda`] | [`TopicModelling`]: topic models (latent Dirichlet allocation) |
 //! | [`memory`] | memory that a model needs, checked before it is taken |
 //! | [`error`] | errors of training, evaluation and loading |
 
 pub mod error;
 pub mod estimator;
+mod examples;
+pub mod fm;
 pub mod input;
+pub mod kmeans;
 pub mod lda;
 pub mod linear;
 pub mod memory;
 pub mod mf;
 pub mod prelude;
+pub mod ridge;
 mod setters;
+pub mod softmax;
 pub mod sparse;
 pub mod training;
 
 pub use error::Error;
 pub use estimator::{Estimator, IncrementalEstimator, Predictor};
+pub use examples::ExampleEvaluation;
+pub use fm::FactorizationMachine;
+pub use kmeans::KMeans;
 pub use lda::TopicModelling;
 pub use linear::LinearClassifier;
 pub use mf::MatrixFactorization;
+pub use ridge::RidgeRegression;
+pub use softmax::SoftmaxRegression;
 pub use sparse::SparseRegression;
 pub use training::Fit;

@@ -6,7 +6,7 @@
 
 pub use crate::training::{Checkpoints, FitOptions};
 pub use crate::{
-    Estimator, Fit, IncrementalEstimator, LinearClassifier, MatrixFactorization, Predictor, SparseRegression,
-    TopicModelling,
+    Estimator, FactorizationMachine, Fit, IncrementalEstimator, KMeans, LinearClassifier, MatrixFactorization,
+    Predictor, RidgeRegression, SoftmaxRegression, SparseRegression, TopicModelling,
 };
 pub use hemiola_core::Seed;

@@ -50,6 +50,21 @@ impl ClassificationMetrics {
         }
     }
 
+    /// Adds an example by the probabilities of its classes, which sum to 1.
+    pub(crate) fn add_probabilities(&mut self, probabilities: &[f64], class: u32) {
+        self.examples += 1;
+        let better = |best: usize, class: usize| if probabilities[class] > probabilities[best] { class } else { best };
+        let predicted = (0..probabilities.len()).fold(0, better) as u32;
+        self.right += u64::from(predicted == class);
+        let probability = probabilities.get(class as usize).copied().unwrap_or(0.0);
+        self.logloss -= probability.max(MIN_PROBABILITY).ln();
+        if let (Some(all), [_, second]) = (&mut self.scores, probabilities)
+            && class != UNKNOWN_CLASS
+        {
+            all.push((*second, class == 1));
+        }
+    }
+
     /// *Collective.* Returns the number of examples of all peers and their metrics, none without
     /// examples. Log loss is included only where scores are log-odds (`probabilities`).
     pub(crate) fn gather(all: &[Self], cluster: &Cluster, probabilities: bool) -> Result<(u64, Metrics)> {

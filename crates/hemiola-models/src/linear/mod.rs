@@ -39,7 +39,7 @@ pub(crate) use metrics::{ClassificationMetrics, predicted_class};
 pub(crate) use model::count_beyond;
 pub use model::{LinearEvaluation, LinearModel, LinearPrediction};
 pub use settings::{LinearBuilder, LinearSettings};
-pub(crate) use shard::UNKNOWN_CLASS;
+pub(crate) use shard::{UNKNOWN_CLASS, class_name, classes, labels};
 
 /// Linear classifier estimator: settings of a model to be trained.
 ///

@@ -82,12 +82,17 @@ impl ExampleRow<'_> {
 const FEWEST_FOR_CHECK: usize = 20;
 
 /// *Collective.* Gathers the labels of all examples, by row.
-pub(super) fn labels(examples: &LabelledData) -> Result<Vec<f32>> {
+pub(crate) fn labels(examples: &LabelledData) -> Result<Vec<f32>> {
     Ok(examples.labels.collect()?.into_iter().map(|(_, label)| label).collect())
 }
 
+/// Returns the name of the class with this label, if classes have names.
+pub(crate) fn class_name(names: &[String], label: f32) -> Option<String> {
+    names.get(label as usize).cloned()
+}
+
 /// Returns the distinct labels, ascending. Fails for fewer than two.
-pub(super) fn classes(labels: &[f32], names: &[String]) -> Result<Vec<f32>, Error> {
+pub(crate) fn classes(labels: &[f32], names: &[String]) -> Result<Vec<f32>, Error> {
     let mut classes: Vec<f32> = Vec::new();
     for (row, label) in labels.iter().enumerate() {
         if !label.is_finite() {

@@ -25,7 +25,7 @@ impl ErrorSums {
         let named = match loss {
             MfLoss::Squared => [("rmse", cost.sqrt()), ("mae", error)],
             MfLoss::Logistic => [("logloss", cost), ("mae", error)],
-            MfLoss::OneClass => [("loss", cost), ("mae", error)],
+            MfLoss::OneClass | MfLoss::Bpr => [("loss", cost), ("mae", error)],
         };
         named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }

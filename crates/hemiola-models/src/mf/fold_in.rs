@@ -2,7 +2,8 @@
 //!
 //! The items stay fixed. The problem solved is that of one user in training, whose regularization
 //! counts once per rating. Squared loss: one least-squares solve. Logistic loss: Newton's method.
-//! One-class loss: the update of a user in one epoch. The bias is the factor of one more column
+//! One-class loss: the update of a user in one epoch. Bayesian personalized ranking: Newton's method
+//! for pairs with random items. The bias is the factor of one more column
 //! that is constant over items. Its value is the square root of the deviation, so that one ridge
 //! term fits both (the ridge of a factor is the deviation times that of a bias, see `sgd`).
 
@@ -12,9 +13,13 @@ use super::normal_equations::NormalEquations;
 use super::one_class::{item_gram, penalty};
 use super::sgd::LANES;
 use hemiola_cluster::{Cluster, Result};
+use hemiola_core::rng::{SplitMix64, mix64};
 
 /// Maximum number of Newton steps; the method converges after a few or not at all.
 const NEWTON_STEPS: usize = 25;
+
+/// Random items that each item of a new user is paired with.
+const PAIRS: usize = 16;
 
 /// Newton's method stops at a step below this, relative to 1.
 const STEP_TOLERANCE: f32 = 1e-4;
@@ -28,6 +33,9 @@ impl MfModel {
         }
         let items =
             FetchedRows::fetch(cluster, &self.item_factors, &self.item_state, ratings.iter().map(|(item, _)| *item))?;
+        if self.loss() == MfLoss::Bpr {
+            return self.fold_pairs(cluster, ratings);
+        }
         if self.loss() == MfLoss::OneClass {
             return self.fold_events(cluster, &items, ratings);
         }
@@ -46,6 +54,31 @@ impl MfModel {
             _ => least_squares(&rated, width + LANES, ridge),
         };
         Ok(UserFactors { factors: solved[..width].to_vec(), bias: solved[width] * unit })
+    }
+
+    /// Bayesian personalized ranking: each item is paired with [`PAIRS`] random items without a
+    /// rating, and the logistic loss of the differences is minimized.
+    fn fold_pairs(&self, cluster: &Cluster, ratings: &[(usize, f32)]) -> Result<UserFactors> {
+        let [count, width] = self.item_factors.shape().extents();
+        let mut seen: Vec<usize> = ratings.iter().map(|(item, _)| *item).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        let mut pairs = Vec::new();
+        for item in &seen {
+            let mut random = SplitMix64::new(mix64(self.settings.seed.wrapping_add(*item as u64 + 1)));
+            let others = (0..PAIRS).map(|_| random.below(count)).filter(|other| seen.binary_search(other).is_err());
+            pairs.extend(others.map(|other| (*item, other)));
+        }
+        let fetched = pairs.iter().flat_map(|(item, other)| [*item, *other]);
+        let items = FetchedRows::fetch(cluster, &self.item_factors, &self.item_state, fetched)?;
+        let difference = |(item, other): &(usize, usize)| {
+            let ((item, item_bias), (other, other_bias)) = (items.get(*item), items.get(*other));
+            let row = item.iter().zip(other).map(|(item, other)| item - other).collect();
+            RatedItem { row, base: item_bias - other_bias, rating: 1.0 }
+        };
+        let rated: Vec<RatedItem> = pairs.iter().map(difference).collect();
+        let factors = newton(&rated, width, self.settings.l2 * rated.len().max(1) as f32);
+        Ok(UserFactors { factors, bias: 0.0 })
     }
 
     fn fold_events(&self, cluster: &Cluster, items: &FetchedRows, events: &[(usize, f32)]) -> Result<UserFactors> {

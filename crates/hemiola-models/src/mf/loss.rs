@@ -16,6 +16,9 @@ pub enum MfLoss {
     /// One-class (implicit feedback) loss: entries are positive events with a weight, all other
     /// pairs are weak negatives. See `one_class`.
     OneClass,
+    /// Bayesian personalized ranking: entries are positive events, and an item with an event is to
+    /// rank above one without. See `bpr`.
+    Bpr,
 }
 
 impl MfLoss {
@@ -26,7 +29,14 @@ impl MfLoss {
             Self::Squared => "squared",
             Self::Logistic => "logistic",
             Self::OneClass => "one-class",
+            Self::Bpr => "bpr",
         }
+    }
+
+    /// Returns whether entries are positive events without ratings (implicit feedback).
+    #[must_use]
+    pub const fn is_implicit(self) -> bool {
+        matches!(self, Self::OneClass | Self::Bpr)
     }
 
     /// Returns the negative gradient with respect to the score, and the loss of the entry.
@@ -46,6 +56,8 @@ impl MfLoss {
                 let error = 1.0 - score;
                 (rating * error, rating * error * error)
             }
+            // Of the pair with an item of score 0.
+            Self::Bpr => (1.0 - sigmoid(score), softplus(-score)),
         }
     }
 
@@ -54,7 +66,7 @@ impl MfLoss {
     #[must_use]
     pub fn prediction(self, score: f32) -> f32 {
         match self {
-            Self::Squared | Self::OneClass => score,
+            Self::Squared | Self::OneClass | Self::Bpr => score,
             Self::Logistic => sigmoid(score),
         }
     }
@@ -68,7 +80,7 @@ impl MfLoss {
                 (chance / (1.0 - chance)).ln()
             }
             // Nearly all pairs are unobserved.
-            Self::OneClass => 0.0,
+            Self::OneClass | Self::Bpr => 0.0,
         }
     }
 
@@ -77,7 +89,7 @@ impl MfLoss {
         match self {
             Self::Squared => rating,
             Self::Logistic => f32::from(rating > 0.0),
-            Self::OneClass => 1.0,
+            Self::OneClass | Self::Bpr => 1.0,
         }
     }
 
@@ -87,7 +99,7 @@ impl MfLoss {
         match self {
             Self::Squared => TargetMetric::minimize("rmse"),
             Self::Logistic => TargetMetric::minimize("logloss"),
-            Self::OneClass => TargetMetric::maximize("ndcg@10"),
+            Self::OneClass | Self::Bpr => TargetMetric::maximize("ndcg@10"),
         }
     }
 

@@ -5,8 +5,11 @@
 //! loop over ratings carries dependences through user rows and item rows. `parallel_for!`
 //! partitions users over workers and rotates items among them, so the result is that of a serial
 //! loop on any number of peers. Events without ratings are trained by alternating least squares
-//! (see `one_class`): two loops whose rows are independent.
+//! (see `one_class`), two loops whose rows are independent, or by Bayesian personalized ranking (see
+//! `bpr`): mini-batches of an item with an event and one without.
 
+#[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
+mod bpr;
 pub mod data;
 mod evaluate;
 mod fold_in;

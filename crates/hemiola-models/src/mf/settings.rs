@@ -53,6 +53,9 @@ const L2: f32 = 0.045;
 /// Default L2 regularization of the one-class loss, where it counts for all pairs.
 const L2_ONE_CLASS: f32 = 0.007;
 
+/// Default L2 regularization of Bayesian personalized ranking.
+const L2_BPR: f32 = 0.01;
+
 /// Builder of the settings; see [`MatrixFactorization::builder`].
 #[derive(Clone, Debug, Default)]
 #[must_use]
@@ -83,7 +86,8 @@ impl MfBuilder {
         limits: TrainingLimits;
     }
 
-    /// L2 regularization strength. Default: 0.045, or 0.007 with the one-class loss.
+    /// L2 regularization strength. Default: 0.045, 0.007 with the one-class loss, and 0.01 with
+    /// Bayesian personalized ranking.
     pub fn l2(mut self, l2: f32) -> Self {
         self.l2 = Some(l2);
         self
@@ -97,8 +101,11 @@ impl MfBuilder {
 
     /// Validates the settings and builds the estimator.
     pub fn build(mut self) -> Result<MatrixFactorization, Error> {
-        let one_class = self.settings.loss == MfLoss::OneClass;
-        self.settings.l2 = self.l2.unwrap_or(if one_class { L2_ONE_CLASS } else { L2 });
+        self.settings.l2 = self.l2.unwrap_or(match self.settings.loss {
+            MfLoss::Squared | MfLoss::Logistic => L2,
+            MfLoss::OneClass => L2_ONE_CLASS,
+            MfLoss::Bpr => L2_BPR,
+        });
         let MfSettings { rank, l2, learning_rate, unobserved_weight, frequency_exponent, validation, .. } =
             &self.settings;
         let (rate, weight, epochs) = (*learning_rate, *unobserved_weight, self.settings.limits.epochs);

@@ -2,17 +2,18 @@
 //! squares.
 
 use super::MatrixFactorization;
+use super::bpr::BprEvents;
 use super::data::aligned_to;
 use super::evaluate::evaluate;
 use super::loss::MfLoss;
 use super::model::MfModel;
-use super::one_class::OneClassEvents;
+use super::one_class::{OneClassEvents, must_be_weights};
 use super::ranking::{DEFAULT_CUTOFFS, RankingEvaluator};
 use super::settings::MfSettings;
 use super::sgd::{BiasState, RatingScale, SgdUpdate, SimdArch};
 use crate::setters::require;
 use crate::training::{
-    DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TrainingAlgorithm, TrainingSpec, digest, fit_loop,
+    ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TrainingAlgorithm, TrainingSpec, digest, fit_loop,
 };
 use crate::{Error, Estimator, IncrementalEstimator};
 use hemiola_array::{AccumulatorExt, DistArray};
@@ -21,6 +22,7 @@ use hemiola_core::Seed;
 use hemiola_loops::parallel_for;
 use hemiola_loops::{LoopPlan, LoopProfile};
 use hemiola_training::check_same_settings;
+use serde::{Deserialize, Serialize};
 
 /// An epoch diverged if its objective is this many times the previous one.
 const DIVERGENCE_RATIO: f64 = 2.0;
@@ -104,7 +106,7 @@ impl IncrementalEstimator for MatrixFactorization {
         ratings: &DistArray<f32, 2>,
         options: FitOptions<'_>,
     ) -> Result<Fit<MfModel>> {
-        if self.settings.loss == MfLoss::OneClass {
+        if self.settings.loss.is_implicit() {
             return Err(Error::IncrementalUnsupported.into());
         }
         let (MfSettings { rank, loss, .. }, trained) = (&self.settings, &model.settings);
@@ -149,8 +151,14 @@ impl MatrixFactorization {
         let one_class =
             (loss == MfLoss::OneClass).then(|| OneClassEvents::new(cluster, train, model.shape(), settings));
         let one_class = one_class.transpose()?;
+        let bpr = if loss == MfLoss::Bpr {
+            must_be_weights(cluster, train, loss)?;
+            Some(BprEvents::new(cluster, train, model.shape())?)
+        } else {
+            None
+        };
         let ranking = validation
-            .filter(|_| loss == MfLoss::OneClass)
+            .filter(|_| loss.is_implicit())
             .map(|validation| RankingEvaluator::new(validation, train))
             .transpose()?;
         let training = MfTraining {
@@ -159,9 +167,11 @@ impl MatrixFactorization {
             train,
             validation,
             one_class,
+            bpr,
             ranking,
             model,
             learning_rate: settings.learning_rate,
+            epochs: 0,
             initial_objective,
             negligible,
             profiled: options.profiled,
@@ -202,10 +212,14 @@ struct MfTraining<'a> {
     validation: Option<&'a DistArray<f32, 2>>,
     /// Event lists of the one-class loss.
     one_class: Option<OneClassEvents>,
-    /// Ranking evaluator of the one-class loss, for the validation events.
+    /// Event lists of Bayesian personalized ranking.
+    bpr: Option<BprEvents>,
+    /// Ranking evaluator of implicit feedback, for the validation events.
     ranking: Option<RankingEvaluator>,
     model: MfModel,
     learning_rate: f32,
+    /// Number of completed epochs.
+    epochs: u32,
     /// Loss per entry before the first epoch, as far as it is known.
     initial_objective: Option<f64>,
     /// A loss below this is converged, not diverging.
@@ -215,23 +229,40 @@ struct MfTraining<'a> {
     profile: Option<LoopProfile>,
 }
 
+/// Progress of training, saved in checkpoints.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum MfProgress {
+    /// Learning rate, which is halved when an epoch diverges.
+    LearningRate(f32),
+    /// The same with the number of completed epochs, on which random draws depend.
+    Counted { learning_rate: f32, epochs: u32 },
+}
+
 impl TrainingAlgorithm for MfTraining<'_> {
     type Model = MfModel;
-    /// Learning rate, which is halved when an epoch diverges.
-    type State = f32;
+    type State = MfProgress;
 
     fn model(&self) -> &MfModel {
         &self.model
     }
 
-    fn state(&self) -> f32 {
-        self.learning_rate
+    fn state(&self) -> MfProgress {
+        let Self { learning_rate, epochs, .. } = *self;
+        if self.bpr.is_some() {
+            MfProgress::Counted { learning_rate, epochs }
+        } else {
+            MfProgress::LearningRate(learning_rate)
+        }
     }
 
-    fn resume(&mut self, model: MfModel, learning_rate: f32) {
+    fn resume(&mut self, model: MfModel, progress: MfProgress) {
         // The limits may have changed since the checkpoint.
         self.model = MfModel { settings: self.settings.settings.clone(), ..model };
-        self.learning_rate = learning_rate;
+        (self.learning_rate, self.epochs) = match progress {
+            MfProgress::LearningRate(learning_rate) => (learning_rate, 0),
+            MfProgress::Counted { learning_rate, epochs } => (learning_rate, epochs),
+        };
     }
 
     fn epoch(&mut self, before: Option<f64>) -> Result<EpochResult> {
@@ -251,6 +282,11 @@ impl TrainingAlgorithm for MfTraining<'_> {
         Ok([digest(self.train)?, self.validation.map_or(Ok(0), digest)?])
     }
 
+    /// The order of ratings depends on the number of workers; that of pairs does not.
+    fn same_bits(&self, before: &ClusterInfo, now: &ClusterInfo) -> bool {
+        self.bpr.is_some() || before.total_workers() == now.total_workers()
+    }
+
     fn take_profile(&mut self) -> Option<LoopProfile> {
         self.profile.take()
     }
@@ -265,7 +301,7 @@ impl MfTraining<'_> {
             let backup = self.model.clone();
             let start = self.cluster.env().now();
             let (objective, plan) = match self.run_epoch() {
-                Ok((objective, plan)) => (objective, Some(plan)),
+                Ok(run) => run,
                 Err(error) if hemiola_loops::Error::is_non_finite(&error) => (f64::INFINITY, None),
                 Err(error) => return Err(error),
             };
@@ -276,8 +312,9 @@ impl MfTraining<'_> {
                 let (name, metric) = match self.settings.settings.loss {
                     MfLoss::Squared => ("rmse", objective.sqrt()),
                     MfLoss::Logistic => ("logloss", objective),
-                    MfLoss::OneClass => ("loss", objective),
+                    MfLoss::OneClass | MfLoss::Bpr => ("loss", objective),
                 };
+                self.epochs += 1;
                 let train = [(name.to_owned(), metric)].into();
                 let updates = self.train.len() as u64;
                 return Ok(EpochResult { objective, train, duration, plan, updates, note });
@@ -297,10 +334,15 @@ impl MfTraining<'_> {
         Err(Error::Diverged { learning_rate: self.learning_rate }.into())
     }
 
-    fn run_epoch(&mut self) -> Result<(f64, LoopPlan)> {
+    /// Returns the objective per entry, and the plan of the loop if there is one.
+    fn run_epoch(&mut self) -> Result<(f64, Option<LoopPlan>)> {
         if let Some(one_class) = &self.one_class {
             let (objective, plan) = one_class.epoch(self.cluster, &mut self.model)?;
-            return Ok((objective / self.train.len() as f64, plan));
+            return Ok((objective / self.train.len() as f64, Some(plan)));
+        }
+        if let Some(bpr) = &self.bpr {
+            let cost = bpr.epoch(self.cluster, &mut self.model, (self.epochs, self.learning_rate))?;
+            return Ok((cost / self.train.len() as f64, None));
         }
         let Self { cluster, train, .. } = self;
         let MfModel { user_factors: w, item_factors: h, user_state, item_state, mean, deviation, settings, .. } =
@@ -328,6 +370,6 @@ impl MfTraining<'_> {
             };
             self.profile.insert(profile).add_run(&run);
         }
-        Ok((objective, run.plan().clone()))
+        Ok((objective, Some(run.plan().clone())))
     }
 }

@@ -27,7 +27,7 @@ fn class_of(classes: [f32; 2], label: f64) -> u32 {
 /// *Collective.* Returns the number of examples of all peers and their metrics: `rmse`, `mae` and
 /// `r2` of quantities, or `accuracy`, `logloss` and `auc` of two classes. `scores` are quantities
 /// or log-odds. There are no metrics without examples.
-pub(super) fn metrics_of(
+pub(crate) fn metrics_of(
     cluster: &Cluster,
     classes: Option<[f32; 2]>,
     target: &[f64],

@@ -60,6 +60,7 @@ pub use design::FeatureColumns;
 pub use examples::SparseExamples;
 pub use kernel::ColumnValue;
 pub use loss::SparseLoss;
+pub(crate) use metrics::metrics_of;
 pub use model::{SparseEvaluation, SparseModel, SparsePrediction};
 pub use path::{LambdaGrid, PathPoint};
 pub use path_report::{CoefficientPath, FeaturePath, RegularizationReport};

@@ -2,10 +2,13 @@
 
 use hemiola_array::synthetic::SyntheticMf;
 use hemiola_cluster::{Cluster, Result};
+use hemiola_models::fm::{FmLoss, FmPrediction};
+use hemiola_models::kmeans::KMeansPrediction;
 use hemiola_models::lda::{self, LdaModel, LdaSampler, TopicMixture};
 use hemiola_models::linear::{self, LinearLoss, LinearModel, LinearPrediction};
 use hemiola_models::mf::{self, MfModel};
 use hemiola_models::prelude::*;
+use hemiola_models::softmax::SoftmaxPrediction;
 use hemiola_models::sparse::{Lambda, SparseLoss, SparseModel, SparsePrediction};
 use std::path::Path;
 
@@ -113,6 +116,48 @@ fn regression() -> Family<SparseRegression> {
     }
 }
 
+fn machine() -> Family<FactorizationMachine> {
+    Family {
+        estimator: FactorizationMachine::builder(FmLoss::Logistic).rank(4).epochs(3).build().unwrap(),
+        data: |cluster| linear::data::synthetic(cluster, 200, Seed(4)),
+        input: |examples| &examples.features,
+        bits: |FmPrediction { value, probability, .. }| vec![value.to_bits(), probability.map_or(0, f64::to_bits)],
+        distributed: false,
+    }
+}
+
+fn ridge() -> Family<RidgeRegression> {
+    Family {
+        estimator: RidgeRegression::builder().validation(0.1).build().unwrap(),
+        data: |cluster| linear::data::synthetic(cluster, 200, Seed(4)),
+        input: |examples| &examples.features,
+        bits: |value| vec![value.to_bits()],
+        distributed: false,
+    }
+}
+
+fn softmax() -> Family<SoftmaxRegression> {
+    Family {
+        estimator: SoftmaxRegression::builder().validation(0.1).epochs(3).build().unwrap(),
+        data: |cluster| linear::data::synthetic(cluster, 200, Seed(4)),
+        input: |examples| &examples.features,
+        bits: |SoftmaxPrediction { label, probabilities, .. }| {
+            std::iter::once(&f64::from(*label)).chain(probabilities).map(|value| value.to_bits()).collect()
+        },
+        distributed: false,
+    }
+}
+
+fn kmeans() -> Family<KMeans> {
+    Family {
+        estimator: KMeans::builder(5).validation(0.1).epochs(3).build().unwrap(),
+        data: |cluster| Ok(linear::data::synthetic(cluster, 200, Seed(4))?.features),
+        input: |features| features,
+        bits: |KMeansPrediction { cluster, distance }| vec![u64::from(*cluster), distance.to_bits()],
+        distributed: false,
+    }
+}
+
 fn topics() -> Family<TopicModelling> {
     Family {
         estimator: TopicModelling::builder(5).sampler(LdaSampler::Sparse).sweeps(3).build().unwrap(),
@@ -138,6 +183,26 @@ fn linear_classifiers_keep_the_contract() {
 #[test]
 fn sparse_regression_keeps_the_contract() {
     regression().keeps_the_contract();
+}
+
+#[test]
+fn factorization_machines_keep_the_contract() {
+    machine().keeps_the_contract();
+}
+
+#[test]
+fn ridge_regression_keeps_the_contract() {
+    ridge().keeps_the_contract();
+}
+
+#[test]
+fn softmax_regression_keeps_the_contract() {
+    softmax().keeps_the_contract();
+}
+
+#[test]
+fn kmeans_keeps_the_contract() {
+    kmeans().keeps_the_contract();
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod row_equations;
 use self::event_lists::{EventLists, lists};
 use self::gram::GramMatrix;
 use self::row_equations::RowEquations;
+use super::loss::MfLoss;
 use super::model::MfModel;
 use super::settings::MfSettings;
 use super::sgd::{LANES, dot};
@@ -49,7 +50,7 @@ impl OneClassEvents {
         [users, items]: [usize; 2],
         settings: &MfSettings,
     ) -> Result<Self> {
-        must_be_weights(cluster, events)?;
+        must_be_weights(cluster, events, MfLoss::OneClass)?;
         let fixed = RowEquations::fixed((settings.rank as usize).next_multiple_of(LANES));
         Ok(Self { users: lists(cluster, events, 0, users, fixed)?, items: lists(cluster, events, 1, items, fixed)? })
     }
@@ -126,7 +127,8 @@ pub(super) fn item_gram(cluster: &Cluster, model: &MfModel) -> Result<Vec<f32>> 
     Ok(grams.take()?.scaled(width, model.settings.unobserved_weight))
 }
 
-fn must_be_weights(cluster: &Cluster, events: &DistArray<f32, 2>) -> Result<()> {
+/// *Collective.* Returns an error that names the first event whose weight is not a positive number.
+pub(super) fn must_be_weights(cluster: &Cluster, events: &DistArray<f32, 2>, loss: MfLoss) -> Result<()> {
     let mut wrong: Option<([usize; 2], f32)> = None;
     events.for_each(|key, weight| {
         if !(*weight > 0.0 && weight.is_finite()) && wrong.is_none_or(|(first, _)| key < first) {
@@ -143,7 +145,7 @@ fn must_be_weights(cluster: &Cluster, events: &DistArray<f32, 2>) -> Result<()> 
             };
             let (user, item) = (name(0, user), name(1, item));
             let expected = "weights above 0; choose the rating threshold of events (`--event-threshold`)";
-            Err(Error::InvalidRating { user, item, rating, loss: "one-class", expected }.into())
+            Err(Error::InvalidRating { user, item, rating, loss: loss.name(), expected }.into())
         }
         None => Ok(()),
     }

@@ -1,0 +1,106 @@
+//! Trained ridge regression: prediction, evaluation and saving.
+
+use super::settings::RidgeSettings;
+use crate::estimator::required;
+use crate::examples::{BlockedRows, ExampleBlock, ExampleEvaluation, block_values, row_values};
+use crate::input::InputSchema;
+use crate::linear::{count_beyond, labels};
+use crate::sparse::metrics_of;
+use crate::training::{Checkpointable, Metrics};
+use crate::{Error, Predictor};
+use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
+use hemiola_array::{ArrayExt, DistArray};
+use hemiola_cluster::{Cluster, Result};
+use std::sync::Arc;
+
+/// Trained ridge regression, replicated on all peers.
+#[derive(Clone, Debug)]
+pub struct RidgeModel {
+    /// Prediction where all features are 0.
+    pub intercept: f64,
+    /// Settings of the training.
+    pub settings: RidgeSettings,
+    /// Layout of the training files, by which new files are read.
+    pub input: Option<InputSchema>,
+    pub(super) weights: Arc<Vec<f64>>,
+    pub(super) cluster: Cluster,
+}
+
+impl RidgeModel {
+    /// Kind of the model in saves and reports.
+    pub const KIND: &'static str = "ridge";
+
+    /// Returns the weight of each feature.
+    #[must_use]
+    pub fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    /// *Collective.* Returns the number of feature values unknown to the model, which predictions
+    /// drop.
+    pub fn unknown_features(&self, cluster: &Cluster, features: &DistArray<f32, 2>) -> Result<u64> {
+        count_beyond(cluster, features, self.weights.len())
+    }
+
+    /// *Collective.* Evaluates the model on examples: `rmse`, `mae` and `r2`.
+    pub fn evaluate(&self, cluster: &Cluster, examples: &LabelledData) -> Result<ExampleEvaluation> {
+        let labels = labels(examples)?;
+        let columns = self.weights.len();
+        let split =
+            BlockedRows::distribute(cluster, &examples.features, Some(&labels), labels.len(), columns, |_| false)?;
+        let (examples, metrics) = self.metrics(cluster, &split.train.blocks)?;
+        if examples == 0 {
+            return Err(Error::NoExamples.into());
+        }
+        Ok(ExampleEvaluation { metrics, examples, unknown_features: split.dropped })
+    }
+
+    pub(super) fn metrics(&self, cluster: &Cluster, blocks: &[ExampleBlock]) -> Result<(u64, Metrics)> {
+        let scores = block_values(cluster, blocks, 1, |block, row, score| score[0] = self.score(block, row))?;
+        let targets: Vec<f64> = blocks.iter().flat_map(|block| block.targets.iter().copied()).collect();
+        metrics_of(cluster, None, &targets, &scores)
+    }
+
+    pub(super) fn score(&self, block: &ExampleBlock, row: usize) -> f64 {
+        self.intercept + block.row(row).map(|(column, value)| self.weights[column] * f64::from(value)).sum::<f64>()
+    }
+}
+
+impl Predictor for RidgeModel {
+    type Input = DistArray<f32, 2>;
+    type Prediction = f64;
+    const KINDS: &'static [&'static str] = &[Self::KIND];
+
+    fn kind(&self) -> &'static str {
+        Self::KIND
+    }
+
+    /// *Collective.* Predicts all examples, by row, equal on every peer. Unknown feature values
+    /// are dropped.
+    fn predict(&self, cluster: &Cluster, features: &DistArray<f32, 2>) -> Result<Vec<f64>> {
+        row_values(cluster, features, self.weights.len(), 1, |block, row, score| score[0] = self.score(block, row))
+    }
+}
+
+impl Checkpointable for RidgeModel {
+    fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
+        let Self { intercept, settings, input, weights, cluster } = self;
+        let cell = |[index]: [usize; 1]| weights.get(index).copied().unwrap_or(*intercept);
+        save.put(&format!("{prefix}coefficients"), &cluster.from_fn([weights.len() + 1], cell)?)?;
+        save.put_metadata("settings", settings);
+        InputSchema::put(input.as_ref(), save);
+        Ok(())
+    }
+
+    fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
+        let array = load.get_finite::<f64, 1>(&format!("{prefix}coefficients"))?;
+        let mut weights: Vec<f64> = array.collect()?.into_iter().map(|(_, value)| value).collect();
+        let intercept = weights.pop().ok_or_else(|| Error::missing("coefficients"))?;
+        let (settings, input) = (required(load, "settings")?, InputSchema::get(load)?);
+        Ok(Self { intercept, settings, input, weights: Arc::new(weights), cluster: array.cluster().clone() })
+    }
+
+    fn bytes(&self) -> u64 {
+        ((self.weights.len() + 1) * size_of::<f64>()) as u64
+    }
+}

@@ -1,0 +1,310 @@
+//! Solvers of ridge regression: a factorization of the normal equations, or conjugate gradients.
+//!
+//! **Invariant:** between iterations of conjugate gradients, `residual = X'y - (X'X + alpha I) w` up
+//! to rounding, and `direction` is conjugate to those before. Both are saved in checkpoints.
+
+use super::RidgeRegression;
+use super::model::RidgeModel;
+use super::normal_equations::{DIRECT_COLUMNS, LeastSquaresMoments};
+use super::settings::RidgeSettings;
+use crate::examples::{BlockedRows, tree_sum};
+use crate::linear::labels;
+use crate::memory::ensure_available;
+use crate::training::{
+    Checkpointable, ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm,
+    TrainingSpec, check_same_settings, fit_loop, labelled_digest,
+};
+use crate::{Error, Estimator};
+use hemiola_array::ArrayExt;
+use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::rng::PhiloxRng;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Random stream that selects the validation set.
+const VALIDATION_DRAW: u64 = 7;
+
+impl Estimator for RidgeRegression {
+    type Data = LabelledData;
+    type Settings = RidgeSettings;
+    type Model = RidgeModel;
+
+    fn settings(&self) -> &RidgeSettings {
+        &self.settings
+    }
+
+    fn fit_with(
+        &self,
+        cluster: &Cluster,
+        examples: &LabelledData,
+        validation: Option<&LabelledData>,
+        options: FitOptions<'_>,
+    ) -> Result<Fit<RidgeModel>> {
+        let settings = &self.settings;
+        check_same_settings(cluster, RidgeModel::KIND, settings)?;
+        let all_labels = labels(examples)?;
+        let share = if validation.is_some() { 0.0 } else { settings.validation };
+        let values = PhiloxRng::new(settings.seed);
+        let is_validation = |row: usize| share > 0.0 && values.random_bool(row as u64, VALIDATION_DRAW, share);
+        let (rows, columns) = (all_labels.len(), examples.features.shape().extent(1).max(1));
+        ensure_available(8 * 16 * (cluster.workers() as u128 + 1) * columns as u128, || {
+            format!("a regression on {columns} features")
+        })?;
+        let split =
+            BlockedRows::distribute(cluster, &examples.features, Some(&all_labels), rows, columns, is_validation)?;
+        if split.train.examples == 0 {
+            return Err(Error::NoExamples.into());
+        }
+        let mut validation_rows = split.validation;
+        if let Some(validation) = validation {
+            let of_validation = labels(validation)?;
+            let (count, features) = (of_validation.len(), &validation.features);
+            validation_rows =
+                BlockedRows::distribute(cluster, features, Some(&of_validation), count, columns, |_| false)?.train;
+        }
+        let penalty = (settings.alpha, settings.intercept);
+        let moments = LeastSquaresMoments::of(cluster, &split.train, columns, penalty)?;
+        let model = RidgeModel {
+            intercept: moments.label_mean,
+            settings: settings.clone(),
+            input: self.input.clone(),
+            weights: Arc::new(vec![0.0; columns]),
+            cluster: cluster.clone(),
+        };
+        let (residual, direction) =
+            (Arc::new(moments.target.clone()), Arc::new(moments.preconditioned(&moments.target)));
+        let data = DatasetInfo {
+            shape: vec![rows, columns],
+            train: split.train.examples,
+            validation: validation_rows.examples,
+        };
+        let spec = TrainingSpec {
+            model: RidgeModel::KIND,
+            settings,
+            seed: settings.seed,
+            limits: &settings.limits,
+            // The minimum is the model that was asked for, not that of an epoch before.
+            metric: TargetMetric::minimize("objective"),
+            data,
+        };
+        let training = RidgeTraining {
+            cluster,
+            settings,
+            examples,
+            validation,
+            rows: split.train,
+            validation_rows,
+            moments,
+            snapshot: RidgeSnapshot { model, residual, direction },
+            progress: RidgeProgress { epoch: 0, gradient: None, factorized: false },
+        };
+        fit_loop(cluster, training, spec, options)?.try_map(|snapshot| Ok(snapshot.model))
+    }
+}
+
+/// Model, and the vectors of conjugate gradients.
+#[derive(Clone, Debug)]
+struct RidgeSnapshot {
+    model: RidgeModel,
+    residual: Arc<Vec<f64>>,
+    direction: Arc<Vec<f64>>,
+}
+
+impl Checkpointable for RidgeSnapshot {
+    fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
+        let Self { model, residual, direction } = self;
+        model.put(save, prefix)?;
+        let cell = |[which, index]: [usize; 2]| [residual, direction][which][index];
+        save.put(&format!("{prefix}search"), &model.cluster.from_fn([2, residual.len()], cell)?)
+    }
+
+    fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
+        let model = RidgeModel::get(load, prefix)?;
+        let name = format!("{prefix}search");
+        if !load.names().any(|stored| stored == name) {
+            return Err(Error::missing("search directions: it was saved for prediction, not for training").into());
+        }
+        let array = load.get_finite::<f64, 2>(&name)?;
+        if array.shape().extents() != [2, model.weights.len()] {
+            let problem = "its search directions are of another number of columns".to_owned();
+            return Err(Error::InvalidSave { problem }.into());
+        }
+        let mut residual: Vec<f64> = array.collect()?.into_iter().map(|(_, value)| value).collect();
+        let direction = residual.split_off(model.weights.len());
+        Ok(Self { model, residual: Arc::new(residual), direction: Arc::new(direction) })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.model.bytes() + (2 * self.residual.len() * size_of::<f64>()) as u64
+    }
+}
+
+struct RidgeTraining<'a> {
+    cluster: &'a Cluster,
+    settings: &'a RidgeSettings,
+    examples: &'a LabelledData,
+    validation: Option<&'a LabelledData>,
+    rows: BlockedRows,
+    validation_rows: BlockedRows,
+    moments: LeastSquaresMoments,
+    snapshot: RidgeSnapshot,
+    progress: RidgeProgress,
+}
+
+/// Progress of training, saved in checkpoints.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct RidgeProgress {
+    epoch: u32,
+    /// Norm of the gradient relative to that of zero weights.
+    gradient: Option<f64>,
+    /// True if the solution comes from a factorization.
+    factorized: bool,
+}
+
+impl TrainingAlgorithm for RidgeTraining<'_> {
+    type Model = RidgeSnapshot;
+    type State = RidgeProgress;
+
+    fn model(&self) -> &RidgeSnapshot {
+        &self.snapshot
+    }
+
+    fn state(&self) -> RidgeProgress {
+        self.progress
+    }
+
+    fn resume(&mut self, snapshot: RidgeSnapshot, progress: RidgeProgress) {
+        self.snapshot = snapshot;
+        // The limits may have changed since the checkpoint.
+        self.snapshot.model.settings = self.settings.clone();
+        self.progress = progress;
+    }
+
+    fn epoch(&mut self, _before: Option<f64>) -> Result<EpochResult> {
+        let start = self.cluster.env().now();
+        let note = self.improve()?;
+        let objective = self.objective()?;
+        if !objective.is_finite() {
+            return Err(Error::NonFiniteObjective.into());
+        }
+        self.progress.epoch += 1;
+        let duration = self.cluster.env().now() - start;
+        let penalty = self.settings.alpha * square(&self.snapshot.model.weights);
+        let rmse = ((objective - penalty).max(0.0) / self.rows.examples as f64).sqrt();
+        let mut train: Metrics = [("rmse".to_owned(), rmse)].into();
+        train.extend(self.progress.gradient.map(|gradient| ("gradient".to_owned(), gradient)));
+        Ok(EpochResult { objective, train, duration, plan: None, updates: self.rows.examples as u64, note })
+    }
+
+    fn evaluate(&mut self) -> Result<Option<Metrics>> {
+        if self.validation_rows.examples == 0 {
+            return Ok(None);
+        }
+        Ok(Some(self.snapshot.model.metrics(self.cluster, &self.validation_rows.blocks)?.1))
+    }
+
+    fn digests(&self) -> Result<[u64; 2]> {
+        Ok([labelled_digest(self.examples)?, self.validation.map_or(Ok(0), labelled_digest)?])
+    }
+
+    fn finished(&self) -> Option<&'static str> {
+        let RidgeProgress { gradient, factorized, .. } = self.progress;
+        (factorized || gradient.is_some_and(|gradient| gradient <= self.settings.tolerance)).then_some("converged")
+    }
+
+    /// The order of all sums is that of the blocks.
+    fn same_bits(&self, _before: &ClusterInfo, _now: &ClusterInfo) -> bool {
+        true
+    }
+
+    fn explanation(&self) -> Option<String> {
+        let (columns, peers) = (self.snapshot.model.weights.len(), self.cluster.size());
+        Some(format!(
+            "{} blocks of rows on {peers} peers, summed in the order of one tree; {}",
+            self.rows.total_blocks(),
+            if columns <= DIRECT_COLUMNS {
+                format!("the normal equations of {columns} columns are factorized")
+            } else {
+                format!(
+                    "conjugate gradients with a pass over the rows per iteration, and {columns} numbers from each peer"
+                )
+            }
+        ))
+    }
+}
+
+impl RidgeTraining<'_> {
+    /// *Collective.* Solves the normal equations, or takes a step of conjugate gradients.
+    fn improve(&mut self) -> Result<Option<String>> {
+        let Self { cluster, settings, rows, moments, snapshot, progress, .. } = self;
+        let columns = moments.target.len();
+        let mut note = None;
+        if progress.epoch == 0 && columns <= DIRECT_COLUMNS {
+            if let Some(weights) = moments.solve(cluster, rows, settings.alpha)? {
+                snapshot.set_weights(weights, moments);
+                progress.factorized = true;
+                return Ok(None);
+            }
+            note = Some("the normal equations are singular; conjugate gradients find one of many solutions".to_owned());
+        }
+        let RidgeSnapshot { model, residual, direction } = snapshot;
+        let energy = moments.preconditioned_product(residual, residual);
+        if energy > 0.0 {
+            let product = moments.product(cluster, rows, settings.alpha, direction)?;
+            let curvature: f64 = direction.iter().zip(&product).map(|(left, right)| left * right).sum();
+            if curvature > 0.0 {
+                let step = energy / curvature;
+                let weights = model.weights.iter().zip(&**direction).map(|(weight, move_by)| weight + step * move_by);
+                let weights: Vec<f64> = weights.collect();
+                let rest: Vec<f64> = residual.iter().zip(&product).map(|(left, right)| left - step * right).collect();
+                let turn = moments.preconditioned_product(&rest, &rest) / energy;
+                let next = moments.preconditioned(&rest).into_iter().zip(&**direction);
+                *direction = Arc::new(next.map(|(descent, before)| descent + turn * before).collect());
+                *residual = Arc::new(rest);
+                snapshot.set_weights(weights, moments);
+            }
+        }
+        let RidgeSnapshot { residual, .. } = snapshot;
+        let first = square(&moments.target).sqrt();
+        progress.gradient = Some(if first > 0.0 { square(residual).sqrt() / first } else { 0.0 });
+        Ok(note)
+    }
+
+    /// *Collective.* Returns the objective.
+    fn objective(&self) -> Result<f64> {
+        let (model, rows) = (&self.snapshot.model, &self.rows);
+        let error = |index: usize| {
+            let block = &rows.blocks[index];
+            let square = |(row, target): (usize, &f64)| (target - model.score(block, row)).powi(2);
+            block.targets.iter().enumerate().map(square).sum::<f64>()
+        };
+        let errors = tree_sum(self.cluster, rows, error, |left, right| left + right)?.unwrap_or(0.0);
+        Ok(errors + self.settings.alpha * square(&model.weights))
+    }
+}
+
+impl RidgeSnapshot {
+    /// Sets the weights, and the intercept that belongs to them.
+    fn set_weights(&mut self, weights: Vec<f64>, moments: &LeastSquaresMoments) {
+        let shift: f64 = weights.iter().zip(&moments.means).map(|(weight, mean)| weight * mean).sum();
+        self.model.intercept = moments.label_mean - shift;
+        self.model.weights = Arc::new(weights);
+    }
+}
+
+impl LeastSquaresMoments {
+    /// Divides a vector by the diagonal. Columns that are 0 stay 0.
+    fn preconditioned(&self, vector: &[f64]) -> Vec<f64> {
+        let divided = |(value, diagonal): (&f64, &f64)| if *diagonal > 0.0 { value / diagonal } else { 0.0 };
+        vector.iter().zip(&self.diagonal).map(divided).collect()
+    }
+
+    fn preconditioned_product(&self, left: &[f64], right: &[f64]) -> f64 {
+        self.preconditioned(left).iter().zip(right).map(|(left, right)| left * right).sum()
+    }
+}
+
+fn square(vector: &[f64]) -> f64 {
+    vector.iter().map(|value| value * value).sum()
+}

@@ -50,7 +50,7 @@ impl SimulateTrainCommand {
 
 /// Parser of `--strategy`, with names for completion.
 const STRATEGY: NamedValueParser<TrainingStrategy> = NamedValueParser::new(
-    |text| text.parse(),
+    str::parse,
     || ["bsp", "ssp:", "rotation", "all-reduce"].map(str::to_owned).to_vec(),
 );
 

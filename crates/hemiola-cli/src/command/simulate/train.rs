@@ -49,10 +49,8 @@ impl SimulateTrainCommand {
 }
 
 /// Parser of `--strategy`, with names for completion.
-const STRATEGY: NamedValueParser<TrainingStrategy> = NamedValueParser::new(
-    str::parse,
-    || ["bsp", "ssp:", "rotation", "all-reduce"].map(str::to_owned).to_vec(),
-);
+const STRATEGY: NamedValueParser<TrainingStrategy> =
+    NamedValueParser::new(str::parse, || ["bsp", "ssp:", "rotation", "all-reduce"].map(str::to_owned).to_vec());
 
 /// Arguments of `hemiola simulate train mf`.
 #[derive(Args, Debug)]

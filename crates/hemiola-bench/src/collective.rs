@@ -56,7 +56,7 @@ pub struct CollectiveBench {
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [2, 4], value_parser = clap::value_parser!(u64).range(1..=64))]
     peers: Vec<u64>,
 
-    /// Sizes in bytes. Default: 1 KiB to 64 MiB.
+    /// Sizes in bytes [default: 1 KiB to 64 MiB]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(4..=1 << 30))]
     bytes: Vec<u64>,
 

@@ -82,7 +82,7 @@ pub struct StalenessBench {
     #[arg(long, value_name = "MS", default_value = "0", value_parser = parse_milliseconds)]
     turns: Duration,
 
-    /// Read ratings from FILE: lines of user, item and rating, separated by tabs. Default: synthetic ratings.
+    /// Read ratings from FILE: lines of user, item and rating, separated by tabs [default: synthetic ratings]
     #[arg(long, value_name = "FILE")]
     data: Option<String>,
 

@@ -33,7 +33,7 @@ const FLAGS: &[ForeignFlag] = &[
     ForeignFlag {
         names: &["learning-rate", "lr", "step", "step-size", "eta", "eta0", "rate", "learning-rate-init"],
         answers: &[
-            With("learning-rate", "the learning rate is set by `--learning-rate X` (`--lr`)"),
+            With("learning-rate", "the learning rate is set by `--learning-rate X`"),
             With("learning-rates", "the learning rates are set by `--learning-rates X,..`"),
             With("rounds", "there is no learning rate: the solver is dual coordinate ascent"),
             With("lambda", "there is no learning rate: the solver is coordinate descent"),
@@ -47,7 +47,7 @@ const FLAGS: &[ForeignFlag] = &[
     ForeignFlag {
         names: &["iterations", "max-iterations", "iters", "steps", "max-steps", "num-steps"],
         answers: &[
-            With("optimizer", "an iteration is one mini-batch; `--epochs N` limits the passes over the data"),
+            With("weight-decay", "an iteration is one mini-batch; `--epochs N` limits the passes over the data"),
             With("epochs", "the maximum number of epochs is set by `--epochs N`"),
         ],
     },
@@ -76,7 +76,7 @@ const FLAGS: &[ForeignFlag] = &[
             "cores",
             "num-workers",
         ],
-        answers: &[With("workers", "the number of threads of each peer is set by `--workers N` (`--threads`)")],
+        answers: &[With("workers", "the number of threads of each peer is set by `--workers N`")],
     },
     ForeignFlag {
         names: &[
@@ -163,7 +163,7 @@ const FLAGS: &[ForeignFlag] = &[
     ForeignFlag {
         names: &["tol", "tolerance", "eps", "epsilon"],
         answers: &[
-            With("tolerance", "the stopping tolerance is set by `--tolerance X` (`--tol`)"),
+            With("tolerance", "the stopping tolerance is set by `--tolerance X`"),
             With(
                 "patience",
                 "there is no tolerance; `--patience N` stops without improvement, `--target X` at a value of the metric",

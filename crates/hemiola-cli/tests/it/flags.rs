@@ -8,7 +8,7 @@ use std::fs;
 fn flags_of_other_programs_get_the_flag_of_ours() {
     let lab = tempfile::tempdir().unwrap();
     let cases = [
-        ("train mf --step 0.1", "hint: the learning rate is set by `--learning-rate X` (`--lr`)"),
+        ("train mf --step 0.1", "hint: the learning rate is set by `--learning-rate X`"),
         ("train mf --weight-decay 0.1", "hint: L2 regularization is set by `--l2 X`"),
         ("train mf --batch-size 64", "hint: there are no mini-batches: every rating is an update"),
         ("train mf --dropout 0.1", "hint: there is no dropout in a matrix factorization"),

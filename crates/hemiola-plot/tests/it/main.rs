@@ -2,6 +2,7 @@
 //! `text` compares terminal output; `confusion` and `topics` do both for their plots.
 
 mod confusion;
+mod gallery;
 mod pictures;
 mod text;
 mod topics;

@@ -1,5 +1,5 @@
-//! Draws pictures of many kinds into a folder, for visual inspection after a change:
-//! `cargo run -p hemiola-plot --example gallery -- FOLDER` writes SVG, PNG (light and dark) and text.
+//! Pictures of many kinds and sizes. The test leaves them as SVG, PNG (light and dark) and text in
+//! `target/tmp/gallery`, for visual inspection after a change.
 
 use hemiola_plot::{
     Chart, ChartAxis, ChartLine, ChartPanel, ColorScheme, ConfusionPlot, LegendPlacement, Picture, TopicsPlot,
@@ -69,15 +69,22 @@ fn topics(count: usize) -> TopicsPlot {
     })
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = std::env::args().nth(1).ok_or("name a folder")?;
-    let write = |name: &str, picture: &Picture, text: &str| -> Result<(), Box<dyn std::error::Error>> {
-        let write = |end: &str, bytes: &[u8]| std::fs::write(Path::new(&folder).join(format!("{name}{end}")), bytes);
-        write(".svg", picture.svg().as_bytes())?;
-        write(".png", &picture.png(ColorScheme::Light, 2.0)?)?;
-        write("-dark.png", &picture.png(ColorScheme::Dark, 2.0)?)?;
-        Ok(write(".txt", text.as_bytes())?)
-    };
+/// Writes a picture in all formats.
+fn write(folder: &Path, name: &str, picture: &Picture, text: &str) {
+    let write = |end: &str, bytes: &[u8]| std::fs::write(folder.join(format!("{name}{end}")), bytes).unwrap();
+    let svg = picture.svg();
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{name}");
+    assert!(!text.trim().is_empty(), "{name}");
+    write(".svg", svg.as_bytes());
+    write(".png", &picture.png(ColorScheme::Light, 1.0).unwrap());
+    write("-dark.png", &picture.png(ColorScheme::Dark, 1.0).unwrap());
+    write(".txt", text.as_bytes());
+}
+
+#[test]
+fn pictures_of_all_kinds_and_sizes_are_drawn() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gallery");
+    std::fs::create_dir_all(&folder).unwrap();
     let eight = ["one", "two", "three", "four", "five", "six", "seven", "eight"];
     let long = "movielens-1m-rank-64-step-0.05-l2-0.02-seed-".repeat(4);
     let axes = || (ChartAxis::new("epoch").integer_ticks(), ChartAxis::new("error"));
@@ -100,7 +107,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("coefficients", coefficients()),
     ];
     for (name, chart) in charts {
-        write(name, &chart.picture(), &chart.text(80))?;
+        write(&folder, name, &chart.picture(), &chart.text(80));
     }
     let iris = ["setosa", "versicolor", "virginica"].map(str::to_owned);
     let newsgroups = numbered(20, "comp.sys.ibm.pc.hardware.");
@@ -115,11 +122,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("confusion-400", confusion(&numbered(400, "class "), 20)),
     ];
     for (name, matrix) in matrices {
-        write(name, &matrix.picture(), &matrix.text(80))?;
+        write(&folder, name, &matrix.picture(), &matrix.text(80));
     }
     for count in [3, 20, 100] {
         let plot = topics(count).note("and 12 more topics with 3.1 % of the tokens");
-        write(&format!("topics-{count}"), &plot.picture(), &plot.text(100))?;
+        write(&folder, &format!("topics-{count}"), &plot.picture(), &plot.text(100));
     }
-    Ok(())
 }

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Launchers and helpers to look for on the PATH.
-pub(super) const PROGRAMS: [&str; 6] = ["mpirun", "srun", "torchrun", "kubectl", "ssh", "nvidia-smi"];
+pub(super) const PROGRAMS: [&str; 7] = ["mpirun", "mpiexec", "srun", "torchrun", "kubectl", "ssh", "nvidia-smi"];
 /// Round trips of the loopback measurement.
 const ROUND_TRIPS: usize = 100;
 
@@ -206,7 +206,8 @@ fn round_trip() -> io::Result<f64> {
 fn launch(variables: &dyn VariableSource) -> LaunchFacts {
     let path = variables.get_set(environment::PATH.name).unwrap_or_default();
     let is_there = |program: &&str| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
-    let tables = [environment::TORCHRUN, environment::OPEN_MPI, environment::SLURM, environment::KUBERNETES];
+    let tables =
+        [environment::TORCHRUN, environment::OPEN_MPI, environment::MPICH, environment::SLURM, environment::KUBERNETES];
     let of_jobs = [environment::RANK, environment::SIZE, environment::RENDEZVOUS, environment::JOB];
     let is_set = |variable: &EnvironmentVariable| {
         // Every system sets these two.

@@ -16,6 +16,7 @@
 //! | `frame_authentication.rs` | keys, tags and nonces that protect every frame |
 //! | `buffer.rs` | pool of receive buffers |
 //! | `router.rs` | delivery of arriving messages to channels |
+//! | `host_network.rs` | loopback and addresses of this host, for diagnosis |
 //! | `in_process.rs` | transport between threads of one process |
 //! | `tcp/` | transport between processes, plain or with TLS (`tls.rs`) |
 //! | `join/` | rendezvous and authentication of peers with the job secret (`secret.rs`) |
@@ -28,6 +29,7 @@ mod decoder;
 mod error;
 mod frame;
 mod frame_authentication;
+mod host_network;
 mod in_process;
 mod join;
 mod router;
@@ -44,6 +46,7 @@ pub use decoder::FrameDecoder;
 pub use error::JoinError;
 pub use frame::{FrameError, FrameHeader, FrameKind, HEADER_BYTES, PROTOCOL_VERSION};
 pub use frame_authentication::{FrameKey, SessionKeys};
+pub use host_network::{loopback_round_trip, outgoing_address};
 pub use in_process::{IN_FLIGHT_LIMIT, InProcessTransport};
 pub use join::bootstrap::{JoinConfig, JoinedPeer, join};
 pub use join::handshake::JoinRefusal;

@@ -7,17 +7,14 @@ use super::system_files::SystemFiles;
 use hemiola_cluster::environment::{self, EnvironmentVariable, ProcessEnvironment, VariableSource};
 use hemiola_cluster::rank_assignment::RankAssignment;
 use hemiola_cluster::{Cluster, SystemEnv};
-use hemiola_core::Env as _;
+use hemiola_net::{loopback_round_trip, outgoing_address};
 use serde::Serialize;
-use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, ToSocketAddrs as _, UdpSocket};
+use std::io::Write as _;
+use std::net::{IpAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Launchers and helpers to look for on the PATH.
 pub(super) const PROGRAMS: [&str; 7] = ["mpirun", "mpiexec", "srun", "torchrun", "kubectl", "ssh", "nvidia-smi"];
-/// Round trips of the loopback measurement.
-const ROUND_TRIPS: usize = 100;
 
 /// Facts about machine and process.
 #[derive(Clone, Debug, Serialize)]
@@ -161,46 +158,14 @@ fn network(files: &SystemFiles) -> NetworkFacts {
         found.sort_unstable();
         found.dedup();
     }
+    let loopback = loopback_round_trip(&SystemEnv::new()).map(|time| time.as_secs_f64() * 1e6);
     NetworkFacts {
         interfaces: files.interfaces(),
         address: outgoing_address().ok(),
-        loopback: round_trip().map_err(|error| error.to_string()),
+        loopback: loopback.map_err(|error| error.to_string()),
         host,
         addresses: addresses.map_err(|error| error.to_string()),
     }
-}
-
-/// Returns the address that packets to other networks would be sent from. Connecting a datagram
-/// socket sends nothing.
-fn outgoing_address() -> io::Result<IpAddr> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    // An address that is reserved for documentation (RFC 5737).
-    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
-    Ok(socket.local_addr()?.ip())
-}
-
-/// Measures the median round trip of a byte on the loopback interface in microseconds.
-fn round_trip() -> io::Result<f64> {
-    let clock = SystemEnv::new();
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let mut near = TcpStream::connect_timeout(&listener.local_addr()?, Duration::from_secs(2))?;
-    let (mut far, _) = listener.accept()?;
-    for stream in [&near, &far] {
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-    }
-    let mut times = Vec::with_capacity(ROUND_TRIPS);
-    let mut byte = [0];
-    for _ in 0..ROUND_TRIPS {
-        let start = clock.now();
-        near.write_all(&byte)?;
-        far.read_exact(&mut byte)?;
-        far.write_all(&byte)?;
-        near.read_exact(&mut byte)?;
-        times.push(clock.now().since(start));
-    }
-    times.sort_unstable();
-    Ok(times[ROUND_TRIPS / 2].as_secs_f64() * 1e6)
 }
 
 fn launch(variables: &dyn VariableSource) -> LaunchFacts {

@@ -55,15 +55,15 @@ impl NewUserArgs {
         let mut ratings = Vec::with_capacity(named.len());
         for (name, rating) in named {
             let item = titles.item(model, &name)?;
-            let rating = match (rating, model.loss()) {
-                (Some(rating), hemiola_models::mf::MfLoss::OneClass) if rating <= 0.0 => {
+            let rating = match (rating, model.loss().is_implicit()) {
+                (Some(rating), true) if rating <= 0.0 => {
                     return Err(CommandError::usage(format!("the weight of `{name}` is {rating}"))
                         .hint("events have weights above 0; leave out the item")
                         .into());
                 }
                 (Some(rating), _) => rating,
-                (None, hemiola_models::mf::MfLoss::OneClass) => 1.0,
-                (None, _) => {
+                (None, true) => 1.0,
+                (None, false) => {
                     return Err(CommandError::usage(format!("`{name}` has no rating"))
                         .hint("write `ITEM:RATING`; several are separated by commas")
                         .into());

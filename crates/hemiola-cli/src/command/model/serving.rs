@@ -21,7 +21,7 @@ use hemiola_models::input::InputSchema;
 use hemiola_models::lda::LdaModel;
 use hemiola_models::linear::data::LinearReadOptions;
 use hemiola_models::linear::{LinearModel, data as linear_data};
-use hemiola_models::mf::{MfEvaluation, MfLoss, MfModel, RankingEvaluator, data};
+use hemiola_models::mf::{MfEvaluation, MfModel, RankingEvaluator, data};
 use hemiola_models::sparse::SparseModel;
 use hemiola_models::training::Metrics;
 use serde::Serialize;
@@ -423,7 +423,7 @@ impl EvaluateArgs {
             return Ok(ExitCode::SUCCESS);
         }
         self.common.with_model(MfModel::load, |cluster, model| {
-            if self.ranking || model.loss() == MfLoss::OneClass {
+            if self.ranking || model.loss().is_implicit() {
                 self.evaluate_ranking(cluster, model).map_err(|error| ReadHints::RATINGS.explain(error))
             } else {
                 self.refuse_ranking_flags()?;

@@ -6,7 +6,8 @@
 //! clock `>= at` copies its row; later updates of clocks before `at` are applied to the row and to
 //! its image. Once all clients have reached `at`, the snapshot is *sealed*: images do not change
 //! any more, and rows are read out chunk by chunk, each from its image if it has one, else from the
-//! live row. A live row that changes before it is read out is copied first.
+//! live row. A live row that changes before it is read out is copied first. With the last row the
+//! snapshot is *complete*: rows created later belong to later clocks.
 //!
 //! **Invariant:** slots below the cursor are written out; a slot at or above it reads as of `at`,
 //! from its image or the live row.
@@ -55,13 +56,16 @@ pub(crate) struct ShardSnapshot<C: StorageType> {
     by_slot: HashMap<u32, u32, FxBuildHasher>,
     /// All slots below have been read out.
     cursor: u32,
+    /// All rows have been read out. Rows that updates create afterwards are not in the snapshot:
+    /// every client had reached `at` by then.
+    complete: bool,
     summary: Option<SnapshotSummary>,
 }
 
 impl<C: StorageType> ShardSnapshot<C> {
     /// Copies a row if an update of this clock must not be visible in the snapshot.
     pub(crate) fn before_write(&mut self, slot: u32, clock: Clock, rows: &ShardRows<C>) {
-        if clock >= self.at && slot >= self.cursor && !self.by_slot.contains_key(&slot) {
+        if clock >= self.at && slot >= self.cursor && !self.complete && !self.by_slot.contains_key(&slot) {
             let image = self.images.insert(rows.key(slot), rows.version(slot), &rows.cells(slot), rows.state(slot));
             self.by_slot.insert(slot, image);
         }
@@ -98,7 +102,7 @@ impl<C: StorageType> ShardServer<C> {
         }
         let images = ShardRows::with_hash_index(&self.spec, self.rule.state_width(self.spec.width));
         let by_slot = HashMap::with_hasher(FxBuildHasher);
-        self.snapshot = Some(ShardSnapshot { at, images, by_slot, cursor: 0, summary: None });
+        self.snapshot = Some(ShardSnapshot { at, images, by_slot, cursor: 0, complete: false, summary: None });
         self.recall_all();
         Ok(())
     }
@@ -115,12 +119,13 @@ impl<C: StorageType> ShardServer<C> {
         }
         let mut selected: Vec<(u64, u32)> = Vec::new();
         let mut size = 0;
-        while size < bytes.max(1) && (snapshot.cursor as usize) < self.rows.len() {
+        while !snapshot.complete && size < bytes.max(1) && (snapshot.cursor as usize) < self.rows.len() {
             let slot = snapshot.cursor;
             size += RowBatch::row_bytes(&self.rows.cells(slot)) + size_of_val(self.rows.state(slot));
             selected.push((self.rows.key(slot), slot));
             snapshot.cursor += 1;
         }
+        snapshot.complete |= snapshot.cursor as usize == self.rows.len();
         selected.sort_unstable();
         let mut chunk = SnapshotChunk { batch: RowBatch::new(), state: Vec::new() };
         for (key, slot) in selected {
@@ -134,11 +139,10 @@ impl<C: StorageType> ShardServer<C> {
         Some(chunk)
     }
 
-    /// Ends a snapshot whose last chunk has been taken; returns `None` before that.
+    /// Ends a snapshot whose last chunk has been taken, whatever updates have come since; returns
+    /// `None` before that.
     pub fn end_snapshot(&mut self) -> Option<SnapshotSummary> {
-        let done =
-            |snapshot: &mut ShardSnapshot<C>| snapshot.cursor as usize == self.rows.len() && snapshot.summary.is_some();
-        self.snapshot.take_if(done)?.summary
+        self.snapshot.take_if(|snapshot| snapshot.complete)?.summary
     }
 
     /// Restores a shard from a snapshot. `chunks` are the chunks of all former shards, of whatever

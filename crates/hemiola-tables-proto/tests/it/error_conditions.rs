@@ -195,6 +195,22 @@ fn snapshots_that_would_be_wrong_are_rejected() {
 }
 
 #[test]
+fn a_row_created_after_the_last_chunk_leaves_the_snapshot_complete() {
+    let mut net = net(TableSpec { consistency: Consistency::Ssp(2), ..TableSpec::new("w", KeySpace::Fixed(10), 1) });
+    net.clients[0][0].update(WORKER, 0, &RowCells::Dense(&[1.0]), 0).unwrap();
+    net.clock(0, WORKER, false);
+    net.deliver_all();
+    net.servers[0].begin_snapshot(Clock::new(1)).unwrap();
+    assert_eq!(net.servers[0].next_chunk(usize::MAX).unwrap().batch.len(), 1);
+    net.clients[0][0].update(WORKER, 7, &RowCells::Dense(&[1.0]), 0).unwrap();
+    net.clock(0, WORKER, false);
+    net.deliver_all();
+    assert_eq!(net.servers[0].rows().len(), 2, "the new row is live");
+    assert!(net.servers[0].next_chunk(usize::MAX).unwrap().batch.is_empty(), "and not in the snapshot");
+    assert_eq!(net.servers[0].end_snapshot().map(|summary| summary.at), Some(Clock::new(1)));
+}
+
+#[test]
 fn sparse_tables_need_additive_update_rules() {
     let spec = Arc::new(TableSpec { sparse: true, ..TableSpec::new("w", KeySpace::Growing, 5) });
     let rule = Box::new(AdaGrad::new(0.1));

@@ -131,6 +131,13 @@ pub enum Error {
         /// The path or pattern as given.
         pattern: String,
     },
+    /// A file belongs to two of the given paths.
+    #[error("`{}` is given twice; leave one out", .file.display())]
+    FileRepeated {
+        /// Path or URL of the file.
+        #[serde(with = "crate::path_bytes")]
+        file: PathBuf,
+    },
     /// A glob pattern is malformed.
     #[error("`{pattern}` is not a pattern: {problem} at character {position}; quote `*`, `?` and `[` as `[*]`")]
     BadPattern {
@@ -357,6 +364,17 @@ pub struct BadLine {
     /// The text found, shortened and with control characters escaped; `None` at the end of a line.
     pub found: Option<String>,
 }
+
+impl BadLine {
+    /// Returns true if the line has an index 0 where indices count from 1.
+    #[must_use]
+    pub fn is_index_zero(&self) -> bool {
+        self.expected.starts_with(ONE_BASED_INDEX) && self.found.as_deref() == Some("0")
+    }
+}
+
+/// Beginning of what is expected where indices count from 1.
+pub(crate) const ONE_BASED_INDEX: &str = "an index from 1 to ";
 
 impl fmt::Display for BadLine {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

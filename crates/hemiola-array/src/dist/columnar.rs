@@ -5,7 +5,7 @@ use crate::dist::lazy::LazyArray;
 use crate::dist::readers::find_files;
 use crate::dist::source::{Entry, RecordSource};
 use crate::read::columnar::{Columnar, FromColumns};
-use crate::read::{InputFile, ParseError, ReadReport};
+use crate::read::{InputFile, InputPaths, ParseError, ReadReport};
 use crate::{Error, Result};
 use hemiola_cluster::Cluster;
 use std::marker::PhantomData;
@@ -49,18 +49,18 @@ pub trait ReadColumnsExt {
     /// (a tuple) and then an entry.
     fn read_columns<R: FromColumns, T, const N: usize>(
         &self,
-        pattern: &str,
+        paths: impl Into<InputPaths>,
         columns: &[&str],
         entry: impl Fn(R) -> Entry<T, N> + Sync,
     ) -> hemiola_cluster::Result<ColumnsLazy<R, impl Fn(R) -> Option<Entry<T, N>> + Sync>> {
-        self.read_columns_with(pattern, columns, std::convert::identity, entry)
+        self.read_columns_with(paths, columns, std::convert::identity, entry)
     }
 
     /// *Collective.* Reads columnar files with options, set on the opened files: `|file|
     /// file.non_finite(NonFiniteHandling::Keep)`.
     fn read_columns_with<R: FromColumns, T, const N: usize>(
         &self,
-        pattern: &str,
+        paths: impl Into<InputPaths>,
         columns: &[&str],
         options: impl Fn(Columnar) -> Columnar,
         entry: impl Fn(R) -> Entry<T, N> + Sync,
@@ -70,12 +70,12 @@ pub trait ReadColumnsExt {
 impl ReadColumnsExt for Cluster {
     fn read_columns_with<R: FromColumns, T, const N: usize>(
         &self,
-        pattern: &str,
+        paths: impl Into<InputPaths>,
         columns: &[&str],
         options: impl Fn(Columnar) -> Columnar,
         entry: impl Fn(R) -> Entry<T, N> + Sync,
     ) -> hemiola_cluster::Result<ColumnsLazy<R, impl Fn(R) -> Option<Entry<T, N>> + Sync>> {
-        let sources: Vec<InputFile> = find_files(self, pattern)?;
+        let sources: Vec<InputFile> = find_files(self, paths)?;
         // Every peer reads the footers: they are small, and a file that a peer cannot open is
         // reported now.
         let open = |source: &InputFile| Columnar::open(source).map(&options);

@@ -15,8 +15,8 @@ use crate::dist::source::{Entry, RecordSource};
 use crate::dist::string_keys;
 use crate::read::npy::FromNumber;
 use crate::read::{
-    ByteRange, Csv, Docword, Fields, FromFields, InputFile, Ldac, Libsvm, LineReader, MatrixMarket, Npy, ParseError,
-    ReadReport, ReadSummary,
+    ByteRange, Csv, Docword, Fields, FromFields, InputFile, InputPaths, Ldac, Libsvm, LineReader, MatrixMarket, Npy,
+    ParseError, ReadReport, ReadSummary,
 };
 use crate::sparse::DuplicatePolicy;
 use crate::{DenseArray, Error, Result, Shape};
@@ -30,13 +30,18 @@ const MIN_UNIT_BYTES: u64 = 64 * 1024;
 /// connection.
 const MIN_OBJECT_UNIT_BYTES: u64 = 4 << 20;
 
-/// *Collective.* Finds the files of `pattern` (a file, a folder or a glob), as the root sees them.
-/// Returns an error if a peer asks for another pattern, or has a file of another size.
-pub fn find_files(cluster: &Cluster, pattern: &str) -> hemiola_cluster::Result<Vec<InputFile>> {
-    let found = if cluster.is_root() { InputFile::find(pattern) } else { Ok(Vec::new()) };
+/// *Collective.* Finds the files of `paths` (files, folders or globs), as the root sees them. The
+/// root alone reads streams, whose copies the peers on its machine open. Returns an error if a peer
+/// asks for other paths, or has a file of another size. Files found before are returned as they are.
+pub fn find_files(cluster: &Cluster, paths: impl Into<InputPaths>) -> hemiola_cluster::Result<Vec<InputFile>> {
+    let paths = paths.into();
+    if paths.are_found() {
+        return agree(cluster, paths.find());
+    }
+    let found = if cluster.is_root() { paths.find() } else { Ok(Vec::new()) };
     let files = cluster.broadcast(agree(cluster, found)?)?;
     if cluster.size() > 1 {
-        let patterns = cluster.all_gather(pattern.to_owned())?;
+        let patterns = cluster.all_gather(paths)?;
         let differs = patterns.iter().enumerate().find(|(_, other)| **other != patterns[0]);
         agree(
             cluster,
@@ -54,12 +59,13 @@ pub fn find_files(cluster: &Cluster, pattern: &str) -> hemiola_cluster::Result<V
 fn check_sizes(cluster: &Cluster, files: &[InputFile]) -> Result<()> {
     for file in files.iter().filter(|file| !file.is_object()) {
         // A file that cannot be opened is reported by its reader.
-        if let Ok(own) = std::fs::metadata(file.path()).map(|metadata| metadata.len())
-            && own != file.bytes()
+        let (stored, bytes) = file.stored_file();
+        if let Ok(own) = std::fs::metadata(stored).map(|metadata| metadata.len())
+            && own != bytes
         {
-            let shown = |bytes: u64| format!("`{}` of {bytes} bytes", file.path().display());
+            let shown = |bytes: u64| format!("`{}` of {bytes} bytes", stored.display());
             let rank = cluster.rank().index();
-            return Err(Error::PeersReadDifferentFiles { rank, root: shown(file.bytes()), peer: shown(own) });
+            return Err(Error::PeersReadDifferentFiles { rank, root: shown(bytes), peer: shown(own) });
         }
     }
     Ok(())
@@ -88,8 +94,8 @@ pub struct TextSource<R> {
 }
 
 impl<R> TextSource<R> {
-    fn find(cluster: &Cluster, pattern: &str, reader: R, allowed: u64) -> hemiola_cluster::Result<Self> {
-        let sources = find_files(cluster, pattern)?;
+    fn find(cluster: &Cluster, paths: InputPaths, reader: R, allowed: u64) -> hemiola_cluster::Result<Self> {
+        let sources = find_files(cluster, paths)?;
         let ranges = plan_units(cluster, &sources)?;
         Ok(Self { sources, ranges, reader, allowed })
     }
@@ -250,23 +256,24 @@ pub type LinesLazy<P, F> = LazyArray<TextSource<ParsedLines<P>>, F>;
 /// Extension trait of [`Cluster`] that reads files into arrays. All methods are *collective*; an
 /// error is identical on every peer.
 ///
-/// Paths may be files, folders or globs. Files may be plain or compressed with gzip, zstd or bzip2.
+/// Paths may be files, folders, globs, zip archives or `-` for standard input; several are read as
+/// one data set. Files may be plain or compressed with gzip, zstd or bzip2.
 pub trait ReadExt {
     /// Reads separated values: each line becomes an `R` (such as a tuple of numbers) and then an
     /// entry.
     fn read_csv<R: FromFields, T, const N: usize>(
         &self,
-        pattern: &str,
+        paths: impl Into<InputPaths>,
         entry: impl Fn(R) -> Entry<T, N> + Sync,
     ) -> hemiola_cluster::Result<CsvLazy<R, impl Fn(R) -> Option<Entry<T, N>> + Sync>> {
-        self.read_csv_with(Csv::new(), pattern, entry)
+        self.read_csv_with(Csv::new(), paths, entry)
     }
 
     /// Reads separated values with options: separator, header, bad lines to skip.
     fn read_csv_with<R: FromFields, T, const N: usize>(
         &self,
         options: Csv,
-        pattern: &str,
+        paths: impl Into<InputPaths>,
         entry: impl Fn(R) -> Entry<T, N> + Sync,
     ) -> hemiola_cluster::Result<CsvLazy<R, impl Fn(R) -> Option<Entry<T, N>> + Sync>>;
 
@@ -275,10 +282,10 @@ pub trait ReadExt {
     /// expected.
     fn read_lines<T, const N: usize, P: Fn(&str) -> Result<Option<Entry<T, N>>, String> + Sync>(
         &self,
-        pattern: &str,
+        paths: impl Into<InputPaths>,
         parse: P,
     ) -> hemiola_cluster::Result<LinesLazy<P, impl Fn(Option<Entry<T, N>>) -> Option<Entry<T, N>> + Sync>> {
-        self.read_lines_with(LineReader::new(), pattern, parse)
+        self.read_lines_with(LineReader::new(), paths, parse)
     }
 
     #[expect(clippy::type_complexity, reason = "the type of the chain, which users never write out")]
@@ -286,7 +293,7 @@ pub trait ReadExt {
     fn read_lines_with<T, const N: usize, P: Fn(&str) -> Result<Option<Entry<T, N>>, String> + Sync>(
         &self,
         options: LineReader,
-        pattern: &str,
+        paths: impl Into<InputPaths>,
         parse: P,
     ) -> hemiola_cluster::Result<LinesLazy<P, impl Fn(Option<Entry<T, N>>) -> Option<Entry<T, N>> + Sync>>;
 
@@ -296,10 +303,10 @@ pub trait ReadExt {
     fn read_named<T: Element, const N: usize>(
         &self,
         options: Csv,
-        pattern: &str,
+        paths: impl Into<InputPaths>,
         entry: impl for<'f> Fn(&mut Fields<'f>) -> Result<([string_keys::Name<'f>; N], T), Box<ParseError>> + Sync,
     ) -> hemiola_cluster::Result<DistArray<T, N>> {
-        self.read_named_as(options, pattern, DuplicatePolicy::Error, entry)
+        self.read_named_as(options, paths, DuplicatePolicy::Error, entry)
     }
 
     /// Reads separated values with string keys and a duplicate policy, for instance to count
@@ -307,20 +314,24 @@ pub trait ReadExt {
     fn read_named_as<T: Element, const N: usize>(
         &self,
         options: Csv,
-        pattern: &str,
+        paths: impl Into<InputPaths>,
         duplicates: DuplicatePolicy<T>,
         entry: impl for<'f> Fn(&mut Fields<'f>) -> Result<([string_keys::Name<'f>; N], T), Box<ParseError>> + Sync,
     ) -> hemiola_cluster::Result<DistArray<T, N>>;
 
     /// Reads LIBSVM text: features and labels.
-    fn read_libsvm(&self, options: Libsvm, pattern: &str) -> hemiola_cluster::Result<LabelledData>;
+    fn read_libsvm(&self, options: Libsvm, paths: impl Into<InputPaths>) -> hemiola_cluster::Result<LabelledData>;
 
     /// Reads LDA-C text: documents by words.
-    fn read_ldac(&self, options: Ldac, pattern: &str) -> hemiola_cluster::Result<DistArray<u32, 2>>;
+    fn read_ldac(&self, options: Ldac, paths: impl Into<InputPaths>) -> hemiola_cluster::Result<DistArray<u32, 2>>;
 
     /// Reads a UCI bag of words (`docword`): documents by words. With a vocabulary, words have
     /// names.
-    fn read_docword(&self, docword: &str, vocabulary: Option<&str>) -> hemiola_cluster::Result<DistArray<u32, 2>> {
+    fn read_docword(
+        &self,
+        docword: impl Into<InputPaths>,
+        vocabulary: Option<&str>,
+    ) -> hemiola_cluster::Result<DistArray<u32, 2>> {
         self.read_docword_with(docword, vocabulary, std::convert::identity)
     }
 
@@ -328,7 +339,7 @@ pub trait ReadExt {
     /// file.skip_bad_lines(3)`.
     fn read_docword_with(
         &self,
-        docword: &str,
+        docword: impl Into<InputPaths>,
         vocabulary: Option<&str>,
         options: impl Fn(Docword) -> Docword,
     ) -> hemiola_cluster::Result<DistArray<u32, 2>>;
@@ -367,50 +378,50 @@ impl ReadExt for Cluster {
     fn read_csv_with<R: FromFields, T, const N: usize>(
         &self,
         options: Csv,
-        pattern: &str,
+        paths: impl Into<InputPaths>,
         entry: impl Fn(R) -> Entry<T, N> + Sync,
     ) -> hemiola_cluster::Result<CsvLazy<R, impl Fn(R) -> Option<Entry<T, N>> + Sync>> {
         let allowed = options.bad_lines_allowed();
-        let source = TextSource::find(self, pattern, CsvRecords(options, std::marker::PhantomData), allowed)?;
+        let source = TextSource::find(self, paths.into(), CsvRecords(options, std::marker::PhantomData), allowed)?;
         Ok(LazyArray::new(self, source, move |record| Some(entry(record))))
     }
 
     fn read_lines_with<T, const N: usize, P: Fn(&str) -> Result<Option<Entry<T, N>>, String> + Sync>(
         &self,
         options: LineReader,
-        pattern: &str,
+        paths: impl Into<InputPaths>,
         parse: P,
     ) -> hemiola_cluster::Result<LinesLazy<P, impl Fn(Option<Entry<T, N>>) -> Option<Entry<T, N>> + Sync>> {
         let allowed = options.bad_lines_allowed();
-        let source = TextSource::find(self, pattern, ParsedLines(options, parse), allowed)?;
+        let source = TextSource::find(self, paths.into(), ParsedLines(options, parse), allowed)?;
         Ok(LazyArray::new(self, source, std::convert::identity))
     }
 
     fn read_named_as<T: Element, const N: usize>(
         &self,
         options: Csv,
-        pattern: &str,
+        paths: impl Into<InputPaths>,
         duplicates: DuplicatePolicy<T>,
         entry: impl for<'f> Fn(&mut Fields<'f>) -> Result<([string_keys::Name<'f>; N], T), Box<ParseError>> + Sync,
     ) -> hemiola_cluster::Result<DistArray<T, N>> {
-        string_keys::read(self, &options, pattern, duplicates, entry)
+        string_keys::read(self, &options, paths.into(), duplicates, entry)
     }
 
-    fn read_libsvm(&self, options: Libsvm, pattern: &str) -> hemiola_cluster::Result<LabelledData> {
-        row_per_line::read_libsvm(self, &options, pattern)
+    fn read_libsvm(&self, options: Libsvm, paths: impl Into<InputPaths>) -> hemiola_cluster::Result<LabelledData> {
+        row_per_line::read_libsvm(self, &options, paths.into())
     }
 
-    fn read_ldac(&self, options: Ldac, pattern: &str) -> hemiola_cluster::Result<DistArray<u32, 2>> {
-        row_per_line::read_ldac(self, &options, pattern)
+    fn read_ldac(&self, options: Ldac, paths: impl Into<InputPaths>) -> hemiola_cluster::Result<DistArray<u32, 2>> {
+        row_per_line::read_ldac(self, &options, paths.into())
     }
 
     fn read_docword_with(
         &self,
-        docword: &str,
+        docword: impl Into<InputPaths>,
         vocabulary: Option<&str>,
         options: impl Fn(Docword) -> Docword,
     ) -> hemiola_cluster::Result<DistArray<u32, 2>> {
-        let source = open_one(self, docword)?;
+        let source = open_one(self, &docword.into())?;
         let reader = options(agree(self, Docword::open(&source))?);
         let names = vocabulary.map(|path| string_keys::read_vocabulary(self, path, reader.words())).transpose()?;
         let ranges = plan_units(self, std::slice::from_ref(&source))?;
@@ -428,7 +439,7 @@ impl ReadExt for Cluster {
         path: &str,
         options: impl Fn(MatrixMarket) -> MatrixMarket,
     ) -> hemiola_cluster::Result<DistArray<f64, 2>> {
-        let source = open_one(self, path)?;
+        let source = open_one(self, &path.into())?;
         let reader = options(agree(self, MatrixMarket::open(&source))?);
         let ranges = self.broadcast(reader.split(unit_bytes(self, std::slice::from_ref(&source))))?;
         let allowed = reader.bad_lines_allowed();
@@ -442,7 +453,7 @@ impl ReadExt for Cluster {
         path: &str,
         options: impl Fn(Npy) -> Npy,
     ) -> hemiola_cluster::Result<DistArray<T, N>> {
-        let source = open_one(self, path)?;
+        let source = open_one(self, &path.into())?;
         let npy = options(agree(self, Npy::open(&source))?);
         let dimensions = npy.shape().to_vec();
         let extents = <[usize; N]>::try_from(dimensions.clone()).map_err(|_| Error::BadFile {
@@ -474,9 +485,16 @@ impl ReadExt for Cluster {
     }
 }
 
-/// *Collective.* Opens the single file at a path.
-fn open_one(cluster: &Cluster, path: &str) -> hemiola_cluster::Result<InputFile> {
-    let opened = if cluster.is_root() { InputFile::open(path).map(Some) } else { Ok(None) };
+/// *Collective.* Opens the single file of some paths.
+fn open_one(cluster: &Cluster, paths: &InputPaths) -> hemiola_cluster::Result<InputFile> {
+    let only = |files: Vec<InputFile>| match <[InputFile; 1]>::try_from(files) {
+        Ok([file]) => Ok(Some(file)),
+        Err(files) => Err(Error::BadFile {
+            file: files.first().map(|file| file.path().to_owned()).unwrap_or_default(),
+            problem: format!("a file of this format is a whole data set, and `{paths}` are {} files", files.len()),
+        }),
+    };
+    let opened = if cluster.is_root() { paths.find().and_then(only) } else { Ok(None) };
     let source = cluster.broadcast(agree(cluster, opened)?)?;
     source.ok_or_else(|| hemiola_cluster::Error::program("the root broadcast no file to read"))
 }

@@ -12,7 +12,7 @@ use crate::dist::lazy::read_units;
 use crate::dist::partition::{ArrayLayout, PartitionSpec, PartitionedDimension};
 use crate::dist::readers::{find_files, plan_units};
 use crate::dist::source::assign_units;
-use crate::read::{ByteRange, Example, InputFile, Ldac, Libsvm, ParseError, ReadReport, ReadSummary};
+use crate::read::{ByteRange, Example, InputFile, InputPaths, Ldac, Libsvm, ParseError, ReadReport, ReadSummary};
 use crate::sparse::{DuplicatePolicy, SparseBuilder};
 use crate::{BadLine, Result, Shape};
 use hemiola_cluster::Cluster;
@@ -39,13 +39,17 @@ impl<T> Default for RowUnit<T> {
 }
 
 /// *Collective.* See [`ReadExt::read_libsvm`](crate::dist::ReadExt::read_libsvm).
-pub(crate) fn read_libsvm(cluster: &Cluster, options: &Libsvm, pattern: &str) -> hemiola_cluster::Result<LabelledData> {
-    let (text, units) = RowText::read(cluster, options, pattern, |unit: &mut RowUnit<f32>, example| {
+pub(crate) fn read_libsvm(
+    cluster: &Cluster,
+    options: &Libsvm,
+    paths: InputPaths,
+) -> hemiola_cluster::Result<LabelledData> {
+    let (text, units) = RowText::read(cluster, options, paths, |unit: &mut RowUnit<f32>, example| {
         unit.entries.push_row(example.row, example.columns, example.values);
         unit.labels.push([example.row], example.label);
     })?;
     let (entries, labels): (Vec<_>, Vec<_>) = units.into_iter().map(|unit| (unit.entries, unit.labels)).unzip();
-    let features = text.build(cluster, entries)?;
+    let features = text.build(cluster, entries, options.duplicates_policy())?;
     // Labels are partitioned like their rows.
     let space = PartitionedDimension { dimension: 0, partitioner: features.layout().space.partitioner.clone() };
     let layout = ArrayLayout { space, time: None, peers: cluster.size() };
@@ -58,14 +62,14 @@ pub(crate) fn read_libsvm(cluster: &Cluster, options: &Libsvm, pattern: &str) ->
 pub(crate) fn read_ldac(
     cluster: &Cluster,
     options: &Ldac,
-    pattern: &str,
+    paths: InputPaths,
 ) -> hemiola_cluster::Result<DistArray<u32, 2>> {
-    let (text, units) = RowText::read(cluster, options, pattern, |unit: &mut RowUnit<u32>, example| {
+    let (text, units) = RowText::read(cluster, options, paths, |unit: &mut RowUnit<u32>, example| {
         for (column, count) in example.columns.iter().zip(example.values) {
             unit.entries.push([example.row, *column as usize], *count as u32);
         }
     })?;
-    text.build(cluster, units.into_iter().map(|unit| unit.entries).collect())
+    text.build(cluster, units.into_iter().map(|unit| unit.entries).collect(), DuplicatePolicy::Error)
 }
 
 /// Text format with one row per line.
@@ -134,10 +138,10 @@ impl<'a, F: RowPerLineFormat> RowText<'a, F> {
     fn read<T: Element>(
         cluster: &Cluster,
         format: &'a F,
-        pattern: &str,
+        paths: InputPaths,
         add: impl Fn(&mut RowUnit<T>, Example<'_>) + Sync,
     ) -> hemiola_cluster::Result<(Self, Vec<RowUnit<T>>)> {
-        let sources = find_files(cluster, pattern)?;
+        let sources = find_files(cluster, paths)?;
         let ranges = plan_units(cluster, &sources)?;
         let unit_peers = assign_units(ranges.iter().map(|range| (range.cost(), None)), cluster.size());
         let mut text = Self { format, sources, ranges, unit_peers, records: Vec::new(), skipped: Vec::new() };
@@ -176,11 +180,12 @@ impl<'a, F: RowPerLineFormat> RowText<'a, F> {
         &self,
         cluster: &Cluster,
         builders: Vec<SparseBuilder<T, 2>>,
+        duplicates: DuplicatePolicy<T>,
     ) -> hemiola_cluster::Result<DistArray<T, 2>> {
         let mut entries = LocalEntries::from_builders(builders, None);
         let columns = discover_shape(cluster, &entries.inputs)?.extent(1);
         entries.shape = Some(Shape::new([self.rows(), columns]));
-        let built = build_array(cluster, entries, &PartitionSpec::default(), DuplicatePolicy::Error);
+        let built = build_array(cluster, entries, &PartitionSpec::default(), duplicates);
         let array = built.map_err(|error| {
             let visit = |unit: usize, key: &[usize], report_matches: &mut MatchVisitor<'_>| {
                 let before = self.rows_before(unit);

@@ -13,7 +13,7 @@ use crate::dist::partition::PartitionSpec;
 use crate::dist::readers::{find_files, plan_units};
 use crate::dist::source::assign_units;
 use crate::read::lines::{check_vocabulary, read_names};
-use crate::read::{Csv, Fields, InputFile, ParseError, ReadReport};
+use crate::read::{Csv, Fields, InputFile, InputPaths, ParseError, ReadReport};
 use crate::sparse::{DuplicatePolicy, SparseBuilder};
 use crate::{Dictionary, Result};
 use hemiola_cluster::Cluster;
@@ -39,11 +39,11 @@ impl<T, const N: usize> Default for StringKeyUnit<T, N> {
 pub(crate) fn read<T: Element, const N: usize>(
     cluster: &Cluster,
     options: &Csv,
-    pattern: &str,
+    paths: InputPaths,
     duplicates: DuplicatePolicy<T>,
     entry: impl for<'f> Fn(&mut Fields<'f>) -> Result<([Name<'f>; N], T), Box<ParseError>> + Sync,
 ) -> hemiola_cluster::Result<DistArray<T, N>> {
-    let sources = find_files(cluster, pattern)?;
+    let sources = find_files(cluster, paths)?;
     let ranges = plan_units(cluster, &sources)?;
     let unit_peers = assign_units(ranges.iter().map(|range| (range.cost(), None)), cluster.size());
     let read = |unit: usize, data: &mut StringKeyUnit<T, N>| {

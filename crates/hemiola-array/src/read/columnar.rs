@@ -92,6 +92,25 @@ impl Columnar {
         &self.numeric
     }
 
+    /// Batches of rows with the named columns, of all groups in order.
+    pub(super) fn batches(&self, columns: &[String]) -> Result<TextBatches> {
+        let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let indices = self.column_indices(&names)?;
+        let damaged = |error: &dyn std::fmt::Display| self.bad(format!("it is damaged ({error})"));
+        Ok(match self.format {
+            ColumnarFormat::Parquet => {
+                let builder = ParquetRecordBatchReaderBuilder::try_new(ParquetInput(self.source.clone()))
+                    .map_err(|error| damaged(&error))?;
+                let mask = ProjectionMask::roots(builder.parquet_schema(), indices);
+                Box::new(builder.with_projection(mask).build().map_err(|error| damaged(&error))?)
+            }
+            ColumnarFormat::ArrowIpc => {
+                let file = BufReader::new(self.source.raw()?);
+                Box::new(arrow_ipc::reader::FileReader::try_new(file, Some(indices)).map_err(|error| damaged(&error))?)
+            }
+        })
+    }
+
     /// Calls `visit` with every row of some groups, built from the named columns. Returns the
     /// number of rows.
     pub fn read<R: FromColumns>(
@@ -216,6 +235,9 @@ impl Columnar {
         Error::BadFile { file: self.source.path().to_owned(), problem }
     }
 }
+
+/// Batches of rows of a file.
+pub(super) type TextBatches = Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>>>;
 
 /// Input of the Parquet reader, which reads from many positions at once, each with its own file
 /// handle.

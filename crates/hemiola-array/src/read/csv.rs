@@ -174,13 +174,15 @@ impl Csv {
 
     /// Header line and its offset.
     fn header_of(&self, source: &InputFile) -> Result<Option<(u64, Vec<u8>)>> {
-        if self.header == CsvHeader::Absent {
+        if self.header == CsvHeader::Absent && !source.has_header() {
             return Ok(None);
         }
         let head = CsvFirstLines::read(source, |line| self.is_comment(line))?;
         let numbers = |line: &[u8]| self.split(line).iter().any(|field| is_number(field));
         let present = !head.first.is_empty()
-            && (self.header == CsvHeader::Present || !numbers(&head.first) && numbers(&head.second));
+            && (self.header == CsvHeader::Present
+                || source.has_header()
+                || !numbers(&head.first) && numbers(&head.second));
         Ok(present.then_some((head.offset, head.first)))
     }
 

@@ -9,7 +9,8 @@
 //!
 //! Rules, in this order:
 //!
-//! 1. first bytes: `NumPy`, Parquet, Arrow IPC, `%%MatrixMarket`;
+//! 1. first bytes: `NumPy`, Parquet, Arrow IPC, `%%MatrixMarket`; JSON lines if the first line is an
+//!    object;
 //! 2. `number index:value ...` on the lines: LDA-C if each number counts the pairs after it, else
 //!    LIBSVM;
 //! 3. three lines with a single integer, then lines with three: UCI bag of words;
@@ -52,12 +53,23 @@ pub enum FileFormat {
     Parquet,
     /// Arrow IPC, read by `Columnar` with the feature `arrow`.
     Arrow,
+    /// A JSON object on each line, read as a table; see [`InputFile::as_tables`].
+    JsonLines,
 }
 
 impl FileFormat {
     /// All formats, in the order of this enum.
-    pub const ALL: [Self; 8] =
-        [Self::Csv, Self::Libsvm, Self::Docword, Self::Ldac, Self::MatrixMarket, Self::Npy, Self::Parquet, Self::Arrow];
+    pub const ALL: [Self; 9] = [
+        Self::Csv,
+        Self::Libsvm,
+        Self::Docword,
+        Self::Ldac,
+        Self::MatrixMarket,
+        Self::Npy,
+        Self::Parquet,
+        Self::Arrow,
+        Self::JsonLines,
+    ];
 
     /// Name of the format as a user writes it: `matrix-market`.
     #[must_use]
@@ -71,6 +83,7 @@ impl FileFormat {
             Self::Npy => "npy",
             Self::Parquet => "parquet",
             Self::Arrow => "arrow",
+            Self::JsonLines => "json-lines",
         }
     }
 
@@ -91,6 +104,7 @@ impl FileFormat {
             "npy" => Some(Self::Npy),
             "parquet" => Some(Self::Parquet),
             "arrow" | "feather" | "ipc" => Some(Self::Arrow),
+            "jsonl" | "ndjson" => Some(Self::JsonLines),
             _ => None,
         }
     }
@@ -142,6 +156,9 @@ pub enum UnrecognizedFormat {
     /// Binary format where lines of text are needed.
     #[error("it is in the format {0}, and lines of text are expected")]
     NotLines(FileFormat),
+    /// JSON that is no object on each line.
+    #[error("it is JSON, but not an object on each line; convert it with `jq -c .` or, if it is a list, `jq -c '.[]'`")]
+    JsonDocument,
     /// Text without separated fields.
     #[error("its lines have no common structure")]
     NoStructure,
@@ -169,6 +186,9 @@ pub fn detect_format(head: &[u8], whole: bool, name: &Path) -> Result<DetectedFo
         return detected(FileFormat::MatrixMarket, "`%%MatrixMarket` at its beginning");
     }
     let named = FileFormat::of_name(name);
+    if lines.are_objects(name)? {
+        return detected(FileFormat::JsonLines, "a JSON object on its first line");
+    }
     if let Some(detected) = lines.as_pairs(named) {
         return Ok(detected);
     }
@@ -183,7 +203,11 @@ pub fn detect_separator(head: &[u8], whole: bool, name: &Path) -> Result<Detecte
     if let Some(format) = by_magic_bytes(head) {
         return Err(UnrecognizedFormat::NotLines(format));
     }
-    SampleLines::of(head, whole)?.as_table(name)
+    let lines = SampleLines::of(head, whole)?;
+    if lines.are_objects(name)? {
+        return Err(UnrecognizedFormat::NotLines(FileFormat::JsonLines));
+    }
+    lines.as_table(name)
 }
 
 /// Format of a binary file, from its magic bytes.
@@ -204,6 +228,10 @@ impl DetectedFormat {
     }
 
     fn with(file: &InputFile, detect: fn(&[u8], bool, &Path) -> Result<Self, UnrecognizedFormat>) -> Result<Self> {
+        if file.is_table() {
+            let separator = Some(Separator::Byte(b','));
+            return Ok(Self { format: FileFormat::Csv, separator, comment: None, evidence: "its columns".to_owned() });
+        }
         let mut head = vec![0; SAMPLE_BYTES];
         let length = file.reader()?.fill(&mut head)?;
         detect(&head[..length], length < SAMPLE_BYTES, file.path()).map_err(|problem| match problem {
@@ -275,6 +303,15 @@ impl<'a> SampleLines<'a> {
         detected(FileFormat::Libsvm, "`label index:value ...` on its lines".to_owned())
     }
 
+    /// Returns true for JSON lines. An object may be malformed: its reader reports that.
+    fn are_objects(&self, name: &Path) -> Result<bool, UnrecognizedFormat> {
+        let line = self.lines[0].trim_ascii();
+        let inner = line.strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
+        let is_object = inner.is_some_and(|inner| inner.starts_with(b"\"") && inner.ends_with(b"}") || inner == b"}");
+        let is_json = is_object || matches!(line, [b'{' | b'[', ..]) && is_named_json(name);
+        if is_json && !is_object { Err(UnrecognizedFormat::JsonDocument) } else { Ok(is_object) }
+    }
+
     fn are_docword(&self, named: Option<FileFormat>) -> bool {
         let [documents, words, entries, body @ ..] = self.lines.as_slice() else { return false };
         let single = |line: &[u8]| whole_numbers(line).filter(|numbers| numbers.len() == 1);
@@ -323,6 +360,12 @@ impl<'a> SampleLines<'a> {
         let agreeing = |fields: usize| counts.iter().filter(|&&count| count == fields).count();
         several.map(|fields| (agreeing(fields), fields)).max()
     }
+}
+
+/// Returns true for the name of a JSON file, compressed or not.
+pub(super) fn is_named_json(name: &Path) -> bool {
+    let name = name.to_string_lossy().to_ascii_lowercase();
+    [".json", ".jsonl", ".ndjson"].iter().any(|ending| name.contains(ending))
 }
 
 /// Number of fields of a line; 0 if quotes are malformed.
@@ -403,6 +446,16 @@ mod tests {
         assert_eq!(format(b"ARROW1\x00\x00", "x"), FileFormat::Arrow);
         assert_eq!(detect_format(b"\x00\x01\x02", true, "x".as_ref()), Err(UnrecognizedFormat::Binary));
         assert_eq!(detect_format(b"\xff\xfe1\x00", true, "x".as_ref()), Err(UnrecognizedFormat::Utf16));
+    }
+
+    #[test]
+    fn json_lines_have_an_object_on_each_line() {
+        assert_eq!(format("{\"user\":1,\"item\":2}\n{\"user\":2}\n", "x"), FileFormat::JsonLines);
+        assert_eq!(format("\n { \"a b\": \"c\" }\n", "x.json.gz"), FileFormat::JsonLines);
+        let detect = |text: &str, name: &str| detect_format(text.as_bytes(), true, name.as_ref());
+        assert_eq!(detect("{\n  \"user\": 1\n}\n", "x.json"), Err(UnrecognizedFormat::JsonDocument));
+        assert_eq!(detect("[{\"user\": 1}]\n", "x.json"), Err(UnrecognizedFormat::JsonDocument));
+        assert_eq!(separator("{1},2\n{2},3\n", "x"), "`,`");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use super::field::NonFiniteHandling;
 use super::number;
 use super::parse::ParseError;
+use crate::error::ONE_BASED_INDEX;
 
 /// Pairs of one line.
 #[derive(Debug, Default)]
@@ -28,7 +29,7 @@ impl IndexBounds {
     fn expected(self) -> String {
         let last = (self.extent - 1) + self.base;
         if self.base == 1 {
-            format!("an index from 1 to {last} (ask for zero-based indices if 0 is the first)")
+            format!("{ONE_BASED_INDEX}{last} (ask for zero-based indices if 0 is the first)")
         } else {
             format!("an index from 0 to {last}")
         }

@@ -1,18 +1,21 @@
-//! Input files: discovery, size, compression and decoded contents.
+//! Input files: size, compression and decoded contents.
 //!
-//! A path may name a file, a directory (its files without subdirectories, hidden files and
-//! `_SUCCESS`-like markers) or a glob pattern; so may the URL of an object store. **Invariant:**
-//! the list is sorted by path, so every peer that sees the same files numbers them alike.
-//! Compression is detected from the first bytes, never from the name: `ratings.csv` may well be a
-//! gzip file.
+//! An input is a file, an object of a store, a member of a zip archive, or the copy of a stream.
+//! **Invariant:** compression is detected from the first bytes, never from the name: `ratings.csv`
+//! may well be a gzip file. `find` lists the inputs of a path or pattern, and a
+//! `view` presents the contents of some as text of another form.
 
+use super::archive::{self, ArchiveMember};
+use super::archive_member::MemberReader;
 #[cfg(feature = "object-store")]
-use super::object::{ObjectInfo, ObjectReader, ObjectStoreClient};
-use super::url::{self, InputLocation, ObjectUrl};
+use super::object::{ObjectInfo, ObjectReader};
+#[cfg(feature = "object-store")]
+use super::url::{self, InputLocation};
+use super::view::{InputView, ViewReader};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +31,8 @@ pub enum FileCompression {
     Zstd,
     /// Bzip2, one or more streams.
     Bzip2,
+    /// Zip archive, or a member of one.
+    Zip,
 }
 
 impl FileCompression {
@@ -39,6 +44,7 @@ impl FileCompression {
             // A frame, or one of the sixteen skippable frames that may start a stream.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             [b'B', b'Z', b'h', b'1'..=b'9', ..] => Self::Bzip2,
+            magic if magic.starts_with(archive::ZIP_MAGIC) => Self::Zip,
             _ => Self::Plain,
         }
     }
@@ -51,47 +57,45 @@ impl fmt::Display for FileCompression {
             Self::Gzip => "gzip",
             Self::Zstd => "zstd",
             Self::Bzip2 => "bzip2",
+            Self::Zip => "zip",
         })
     }
 }
 
-/// File or object to read.
+/// Input to read: a file, an object, a member of an archive, or the copy of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputFile {
     #[serde(with = "crate::path_bytes")]
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// Stored size in bytes when reading was planned.
-    bytes: u64,
-    compression: FileCompression,
+    pub(super) bytes: u64,
+    pub(super) compression: FileCompression,
     /// Version of an object when reading was planned; `None` for files.
-    version: Option<String>,
+    pub(super) version: Option<String>,
+    /// Place of the bytes, if it is not a file at `path`.
+    pub(super) place: Option<StoredPlace>,
+    /// Form in which readers see the contents; `None` for the contents as they are.
+    pub(super) view: Option<InputView>,
+}
+
+/// Place of the bytes of an input whose path is no file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct StoredPlace {
+    /// File with the bytes.
+    #[serde(with = "crate::path_bytes")]
+    pub(super) file: PathBuf,
+    /// Member of that file; `None` if it is the copy of a stream.
+    pub(super) member: Option<ArchiveMember>,
 }
 
 impl InputFile {
-    /// Opens the file at a path, or the object at a URL.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        match path.to_str().map(url::parse).transpose()? {
-            Some(InputLocation::Object(url)) => Self::open_object(url),
-            Some(InputLocation::Local(local)) => Self::open_file(Path::new(&*local)),
-            None => Self::open_file(path),
-        }
-    }
-
-    fn open_file(path: &Path) -> Result<Self> {
-        // Checked before opening: opening a pipe would wait for its writer.
-        let metadata = fs::metadata(path).map_err(|error| Error::io("open", path, &error))?;
-        if !metadata.is_file() {
-            let problem = "expected a regular file; copy the output of a pipe or device into one, so that it can be read in \
-                           ranges";
-            return Err(Error::BadFile { file: path.to_owned(), problem: problem.to_owned() });
-        }
-        let (path, bytes) = (path.to_owned(), metadata.len());
-        Self { path, bytes, compression: FileCompression::Plain, version: None }.detect_compression()
+    /// Input at a path, in which [`detect_compression`](Self::detect_compression) finds the rest.
+    pub(super) fn at(path: PathBuf, bytes: u64) -> Self {
+        Self { path, bytes, compression: FileCompression::Plain, version: None, place: None, view: None }
     }
 
     /// Detects the compression from the first bytes.
-    fn detect_compression(mut self) -> Result<Self> {
+    pub(super) fn detect_compression(mut self) -> Result<Self> {
         let mut magic = Vec::with_capacity(4);
         let read = self.raw()?.take(4).read_to_end(&mut magic);
         read.map_err(|error| inner_error(&error).unwrap_or_else(|| Error::io("read", &self.path, &error)))?;
@@ -99,90 +103,8 @@ impl InputFile {
         Ok(self)
     }
 
-    /// Finds the files of a path, a directory or a glob pattern, or the objects of a URL, sorted.
-    /// Never returns an empty list.
-    pub fn find(pattern: &str) -> Result<Vec<Self>> {
-        let local = match url::parse(pattern)? {
-            InputLocation::Object(url) => return Self::find_objects(url),
-            InputLocation::Local(local) => local,
-        };
-        let path = Path::new(&*local);
-        if path.is_dir() {
-            return Self::list(path, pattern);
-        }
-        // A file whose name contains a bracket is a file first and a pattern second.
-        if path.exists() || !local.contains(['*', '?', '[']) {
-            return Ok(vec![Self::open_file(path)?]);
-        }
-        let matches = glob::glob(&local).map_err(|error| Error::BadPattern {
-            pattern: pattern.to_owned(),
-            problem: error.msg.to_owned(),
-            position: error.pos,
-        })?;
-        let mut paths = Vec::new();
-        for found in matches {
-            paths.push(found.map_err(|error| Error::io("list", error.path(), error.error()))?);
-        }
-        Self::open_all(paths, pattern)
-    }
-
-    fn list(folder: &Path, pattern: &str) -> Result<Vec<Self>> {
-        let failed = |error: io::Error| Error::io("list", folder, &error);
-        let mut paths = Vec::new();
-        for entry in fs::read_dir(folder).map_err(failed)? {
-            paths.push(entry.map_err(failed)?.path());
-        }
-        Self::open_all(paths, pattern)
-    }
-
-    fn open_all(mut paths: Vec<PathBuf>, pattern: &str) -> Result<Vec<Self>> {
-        paths.sort_unstable();
-        let sources = paths.iter().filter(|path| path.is_file() && is_visible(path)).map(|path| Self::open_file(path));
-        non_empty(sources.collect::<Result<_>>()?, pattern)
-    }
-
-    #[cfg(feature = "object-store")]
-    fn open_object(url: ObjectUrl<'_>) -> Result<Self> {
-        let missing = || Error::Io {
-            action: "open".to_owned(),
-            path: url.text.into(),
-            message: "no such object; check the URL".to_owned(),
-            may_retry: false,
-        };
-        Self::object(ObjectStoreClient::open(url)?.head(url)?.ok_or_else(missing)?)
-    }
-
-    #[cfg(feature = "object-store")]
-    fn find_objects(url: ObjectUrl<'_>) -> Result<Vec<Self>> {
-        let store = ObjectStoreClient::open(url)?;
-        let one = if url.key.is_empty() || url.key.ends_with('/') { None } else { store.head(url)? };
-        let mut found = match one {
-            Some(one) => return Ok(vec![Self::object(one)?]),
-            None if url.key.contains(['*', '?', '[']) => store.glob(url)?,
-            None => store.list(url)?,
-        };
-        found.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        let sources = found.into_iter().filter(|found| is_visible(&found.path)).map(Self::object);
-        non_empty(sources.collect::<Result<_>>()?, url.text)
-    }
-
-    #[cfg(feature = "object-store")]
-    fn object(info: ObjectInfo) -> Result<Self> {
-        let ObjectInfo { path, bytes, version } = info;
-        Self { path, bytes, compression: FileCompression::Plain, version: Some(version) }.detect_compression()
-    }
-
-    #[cfg(not(feature = "object-store"))]
-    fn open_object(url: ObjectUrl<'_>) -> Result<Self> {
-        Err(Error::NeedsFeature { input: url.text.to_owned(), feature: "object-store".to_owned() })
-    }
-
-    #[cfg(not(feature = "object-store"))]
-    fn find_objects(url: ObjectUrl<'_>) -> Result<Vec<Self>> {
-        Self::open_object(url).map(|source| vec![source])
-    }
-
-    /// Path of the file, or URL of the object.
+    /// Path of the file, URL of the object, or path of the archive and the member in it; `stdin` for
+    /// standard input.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -206,15 +128,51 @@ impl InputFile {
         self.version.is_some()
     }
 
+    /// Returns true if ranges of the stored bytes are ranges of the text.
+    pub(crate) fn is_splittable(&self) -> bool {
+        self.compression == FileCompression::Plain && self.view.is_none()
+    }
+
+    /// Returns true for the copy of a stream, which only this machine has.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.place.as_ref().is_some_and(|place| place.member.is_none())
+    }
+
+    /// Number of the first line: 0 where a view puts a header before the first record.
+    pub(crate) fn first_line(&self) -> u64 {
+        u64::from(!self.view.as_ref().is_some_and(InputView::has_header))
+    }
+
+    /// Returns true if the first line is a header for certain.
+    pub(crate) fn has_header(&self) -> bool {
+        self.first_line() == 0
+    }
+
+    /// File that contains the bytes, and its size when reading was planned.
+    pub(crate) fn stored_file(&self) -> (&Path, u64) {
+        match &self.place {
+            Some(place) => (&place.file, place.member.map_or(self.bytes, |member| member.archive)),
+            None => (&self.path, self.bytes),
+        }
+    }
+
     /// Opens the stored bytes. Returns an error if a file has changed; an object is checked while
     /// reading.
     pub(crate) fn raw(&self) -> Result<RawInput> {
         if let Some(version) = &self.version {
             return self.raw_object(version);
         }
-        let raw = RawInput::File(File::open(&self.path).map_err(|error| Error::io("open", &self.path, &error))?);
+        let raw = RawInput::File(File::open(self.stored_file().0).map_err(|error| self.open_failure(&error))?);
         self.check_size(raw.size_now(&self.path)?)?;
         Ok(raw)
+    }
+
+    fn open_failure(&self, error: &io::Error) -> Error {
+        if !self.is_copy() {
+            return Error::io("open", &self.path, error);
+        }
+        let problem = "only peers on the machine of the root can read a stream; save it as a file that all peers see";
+        Error::BadFile { file: self.path.clone(), problem: problem.to_owned() }
     }
 
     #[cfg(feature = "object-store")]
@@ -245,15 +203,18 @@ impl InputFile {
                     .map_err(|error| Error::io("decode", &self.path, &error))?,
             ),
             FileCompression::Bzip2 => Decompressor::Bzip2(bzip2::bufread::MultiBzDecoder::new(input(file))),
+            FileCompression::Zip => Decompressor::Member(Box::new(MemberReader::open(self, file)?)),
         };
-        Ok(InputReader { source: self.clone(), decoder, decoded: 0, limit: DECODED_LIMIT })
+        let view = self.view.as_ref().map(|view| Box::new(ViewReader::new(view)));
+        Ok(InputReader { source: self.clone(), decoder, decoded: 0, limit: DECODED_LIMIT, view })
     }
 
     pub(crate) fn check_size(&self, now: u64) -> Result<()> {
-        if now == self.bytes {
+        let (_, before) = self.stored_file();
+        if now == before {
             return Ok(());
         }
-        Err(Error::FileChanged { file: self.path.clone(), before: self.bytes, after: now })
+        Err(Error::FileChanged { file: self.path.clone(), before, after: now })
     }
 }
 
@@ -310,6 +271,7 @@ enum Decompressor {
     Gzip(Box<flate2::bufread::MultiGzDecoder<BufReader<RawInput>>>),
     Zstd(zstd::stream::read::Decoder<'static, BufReader<RawInput>>),
     Bzip2(bzip2::bufread::MultiBzDecoder<BufReader<RawInput>>),
+    Member(Box<MemberReader>),
 }
 
 /// Limit of the decoded size of a compressed file: a small file must not fill the memory.
@@ -336,17 +298,28 @@ pub struct InputReader {
     decoder: Decompressor,
     decoded: u64,
     limit: DecodedLimit,
+    /// Converter of the decoded bytes, if the input has a view.
+    view: Option<Box<ViewReader>>,
 }
 
 impl InputReader {
-    /// Reads up to `buffer.len()` decoded bytes; returns 0 only at the end of the file.
+    /// Reads up to `buffer.len()` bytes of the contents; returns 0 only at their end.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let Some(mut view) = self.view.take() else { return self.read_decoded(buffer) };
+        let read = view.read(self, buffer);
+        self.view = Some(view);
+        read
+    }
+
+    /// Reads up to `buffer.len()` decoded bytes, before any view; returns 0 only at the end.
+    pub(super) fn read_decoded(&mut self, buffer: &mut [u8]) -> Result<usize> {
         loop {
             let read = match &mut self.decoder {
                 Decompressor::Plain(file) => file.read(buffer),
                 Decompressor::Gzip(decoder) => decoder.read(buffer),
                 Decompressor::Zstd(decoder) => decoder.read(buffer),
                 Decompressor::Bzip2(decoder) => decoder.read(buffer),
+                Decompressor::Member(member) => member.read(buffer),
             };
             match read {
                 Ok(count) => {
@@ -409,6 +382,7 @@ impl InputReader {
             Decompressor::Gzip(decoder) => decoder.get_ref().get_ref(),
             Decompressor::Zstd(decoder) => decoder.get_ref().get_ref(),
             Decompressor::Bzip2(decoder) => decoder.get_ref().get_ref(),
+            Decompressor::Member(member) => member.raw(),
         };
         self.source.check_size(file.size_now(&self.source.path)?)
     }
@@ -441,18 +415,6 @@ pub(crate) fn inner_error(error: &io::Error) -> Option<Error> {
     error.get_ref()?.downcast_ref::<Error>().cloned()
 }
 
-fn is_visible(path: &Path) -> bool {
-    let name = path.file_name().map(std::ffi::OsStr::as_encoded_bytes).unwrap_or_default();
-    !matches!(name.first(), None | Some(b'.' | b'_'))
-}
-
-fn non_empty(sources: Vec<InputFile>, pattern: &str) -> Result<Vec<InputFile>> {
-    if sources.is_empty() {
-        return Err(Error::NoFiles { pattern: pattern.to_owned() });
-    }
-    Ok(sources)
-}
-
 impl fmt::Debug for InputReader {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("SourceReader").field("source", &self.source).finish_non_exhaustive()
@@ -470,6 +432,7 @@ mod tests {
         assert_eq!(FileCompression::of(b"\x50\x2a\x4d\x18"), FileCompression::Zstd);
         assert_eq!(FileCompression::of(b"BZh9"), FileCompression::Bzip2);
         assert_eq!(FileCompression::of(b"BZhx"), FileCompression::Plain);
+        assert_eq!(FileCompression::of(b"PK\x03\x04\x14"), FileCompression::Zip);
         assert_eq!(FileCompression::of(b""), FileCompression::Plain);
     }
 

@@ -13,6 +13,7 @@ use super::index_value::{IndexBounds, PairBuffer, line_end, number, word_end};
 use super::parse::{ParseError, ParsedLine, ReadReport, parse_lines};
 use super::split::ByteRange;
 use crate::Result;
+use crate::sparse::DuplicatePolicy;
 
 /// Example on one line: a label and the non-zero features.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,6 +36,7 @@ pub struct Libsvm {
     columns: Option<usize>,
     non_finite: NonFiniteHandling,
     allowed: u64,
+    duplicates: DuplicatePolicy<f32>,
 }
 
 impl Default for Libsvm {
@@ -47,7 +49,8 @@ impl Libsvm {
     /// Creates a reader with the defaults: one-based indices, any number of columns, finite numbers
     /// only, no bad lines.
     pub fn new() -> Self {
-        Self { base: 1, columns: None, non_finite: NonFiniteHandling::Reject, allowed: 0 }
+        let (non_finite, duplicates) = (NonFiniteHandling::Reject, DuplicatePolicy::Error);
+        Self { base: 1, columns: None, non_finite, allowed: 0, duplicates }
     }
 
     /// Selects indices from 0. Default: indices from 1.
@@ -73,6 +76,18 @@ impl Libsvm {
     pub fn skip_bad_lines(mut self, count: u64) -> Self {
         self.allowed = count;
         self
+    }
+
+    /// Sets the policy for an index that occurs twice on a line, for readers into arrays. Default: an
+    /// error.
+    pub fn duplicates(mut self, policy: DuplicatePolicy<f32>) -> Self {
+        self.duplicates = policy;
+        self
+    }
+
+    /// Policy for an index that occurs twice on a line.
+    pub(crate) fn duplicates_policy(&self) -> DuplicatePolicy<f32> {
+        self.duplicates
     }
 
     /// Number of tolerated bad lines, for [`ReadReport::merge`].

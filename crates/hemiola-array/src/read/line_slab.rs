@@ -9,7 +9,7 @@
 //! **Invariant:** concatenated, the slabs of a range are exactly the lines that start in it. A byte
 //! order mark at the start of the file is skipped.
 
-use super::input::{FileCompression, InputReader};
+use super::input::InputReader;
 use super::split::ByteRange;
 use crate::{Error, Result};
 
@@ -137,7 +137,7 @@ impl LineSlabs {
         self.filled += count;
         if self.filled < limit {
             self.finished = true;
-            if self.reader.source().compression() == FileCompression::Plain {
+            if self.reader.source().is_splittable() {
                 let end = self.offset + self.filled as u64;
                 if end != self.reader.source().bytes() {
                     // The file was truncated or extended. The position of this reader depends on

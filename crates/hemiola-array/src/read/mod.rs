@@ -29,7 +29,13 @@
 //!
 //! | file | concept |
 //! |---|---|
+//! | [`paths`] | arguments of a data set: several paths, or files found before |
+//! | `find` | files of a path, folder, pattern or archive |
 //! | [`input`] | files and objects: size, compression, decoded contents |
+//! | `stream` | standard input and pipes, copied to disk |
+//! | `archive`, `archive_member` | members of zip archives |
+//! | `view` | tables in other formats, and whole documents, as lines of text |
+//! | `json_lines`, `columnar_text` | the tables of views: JSON lines; Parquet and Arrow IPC |
 //! | `url` | paths and URLs |
 //! | `object`, `object_http` | objects of stores and web servers, with the feature `object-store` |
 //! | [`split`] | byte ranges at line boundaries |
@@ -47,14 +53,20 @@
 //! | [`detect`] | detection of the format of a file |
 //! | `columnar` | Parquet and Arrow IPC, with the feature `arrow` |
 
+mod archive;
+mod archive_member;
 #[cfg(feature = "arrow")]
 pub mod columnar;
+#[cfg(feature = "arrow")]
+mod columnar_text;
 pub mod csv;
 pub mod detect;
 pub mod docword;
 pub mod field;
+mod find;
 mod index_value;
 pub mod input;
+mod json_lines;
 pub mod ldac;
 pub mod libsvm;
 mod line_slab;
@@ -67,8 +79,11 @@ mod object;
 #[cfg(feature = "object-store")]
 mod object_http;
 pub mod parse;
+pub mod paths;
 pub mod split;
+mod stream;
 mod url;
+mod view;
 
 #[cfg(feature = "arrow")]
 pub use columnar::Columnar;
@@ -83,4 +98,6 @@ pub use lines::LineReader;
 pub use matrix_market::MatrixMarket;
 pub use npy::Npy;
 pub use parse::{ParseError, ReadReport, ReadSummary};
+pub use paths::InputPaths;
 pub use split::ByteRange;
+pub use stream::{is_standard_input, is_stream};

@@ -174,12 +174,12 @@ fn trim_ending(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Counts lines from the start of the file up to each of the ascending offsets.
+/// Counts lines from the first one of the file up to each of the ascending offsets.
 #[cold]
 fn number_lines(source: &InputFile, offsets: &[u64], bad: &mut [BadLine]) -> Result<()> {
     let mut reader = source.reader()?;
     let mut buffer = vec![0; 256 * 1024];
-    let (mut at, mut line) = (0_u64, 1_u64);
+    let (mut at, mut line) = (0_u64, source.first_line());
     for (&offset, bad) in offsets.iter().zip(bad) {
         while at < offset {
             let wanted = buffer.len().min((offset - at) as usize);

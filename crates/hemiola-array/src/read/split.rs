@@ -3,12 +3,12 @@
 //! **Invariant:** a range contains the lines that *start* in it. A line across a boundary is read
 //! by the range before it, so every line is read exactly once for any split. A range knows its
 //! bytes and not its lines; the line number of an error is counted from the start of the file when
-//! the error occurs. Compressed files are one range.
+//! the error occurs. Compressed files and files with a view are one range.
 //!
 //! A quoted field must therefore not contain a line ending: no range can know whether it starts
 //! inside quotes. The CSV reader reports such fields.
 
-use super::input::{FileCompression, InputFile};
+use super::input::InputFile;
 use serde::{Deserialize, Serialize};
 
 /// Byte range of a file, parsed by one worker.
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub struct ByteRange {
     source: InputFile,
     start: u64,
-    /// First byte after the range; `u64::MAX` for a compressed file, whose decoded size is unknown.
+    /// First byte after the range; `u64::MAX` where the size of the text is unknown.
     end: u64,
 }
 
@@ -24,7 +24,7 @@ impl ByteRange {
     /// Range of a whole file.
     #[must_use]
     pub fn whole(source: InputFile) -> Self {
-        let end = if source.compression() == FileCompression::Plain { source.bytes() } else { u64::MAX };
+        let end = if source.is_splittable() { source.bytes() } else { u64::MAX };
         Self { source, start: 0, end }
     }
 
@@ -34,7 +34,7 @@ impl ByteRange {
     pub fn split(sources: &[InputFile], target: u64) -> Vec<Self> {
         let mut ranges = Vec::new();
         for source in sources {
-            if source.compression() != FileCompression::Plain {
+            if !source.is_splittable() {
                 ranges.push(Self::whole(source.clone()));
                 continue;
             }

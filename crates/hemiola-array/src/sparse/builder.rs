@@ -375,8 +375,15 @@ fn merge_duplicates<T, const N: usize>(
     let Some(from) = first_duplicate(keys, values.len()) else { return Ok(()) };
     let mut dropped: Vec<u32> = Vec::new();
     let mut first = from - 1;
+    let complete = |values: &mut [T], first: usize, next: usize| match policy {
+        DuplicatePolicy::Aggregate { complete, .. } if next - first > 1 => {
+            complete(&mut values[first], (next - first) as u64);
+        }
+        _ => {}
+    };
     for position in from..values.len() {
         if keys.iter().any(|column| column.get(position) != column.get(first)) {
+            complete(values, first, position);
             first = position;
             continue;
         }
@@ -391,13 +398,15 @@ fn merge_duplicates<T, const N: usize>(
                 });
             }
             DuplicatePolicy::Last => values.swap(first, position),
-            DuplicatePolicy::Combine(combine) => {
+            DuplicatePolicy::Combine(combine) | DuplicatePolicy::Aggregate { combine, .. } => {
                 let (before, after) = values.split_at_mut(position);
                 combine(&mut before[first], &after[0]);
             }
         }
         dropped.push(position as u32);
     }
+    let end = values.len();
+    complete(values, first, end);
     let keeper = || {
         let (mut position, mut next) = (0_u32, dropped.iter().copied().peekable());
         move || {
@@ -479,6 +488,28 @@ mod tests {
                 *expected.entry(key).or_insert(0) += value;
             }
             prop_assert_eq!(entries(&block), expected.into_iter().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn mean_and_first_see_every_duplicate(keys in prop::collection::vec([0_usize..4, 0_usize..4], 0..100)) {
+            let entries_in: Vec<_> = keys.iter().zip(1_u16..).map(|(&key, value)| (key, f32::from(value))).collect();
+            let mut expected: BTreeMap<_, Vec<f32>> = BTreeMap::new();
+            for &(key, value) in &entries_in {
+                expected.entry(key).or_default().push(value);
+            }
+            let finish = |policy| {
+                let mut builder = SparseBuilder::new();
+                for &(key, value) in &entries_in {
+                    builder.push(key, value);
+                }
+                let block = builder.finish(Shape::new([4, 4]), [0, 1], policy).unwrap();
+                block.iter().map(|(key, value)| (key, *value)).collect::<Vec<_>>()
+            };
+            let mean = |all: &Vec<f32>| all.iter().sum::<f32>() / all.len() as f32;
+            let means: Vec<_> = expected.iter().map(|(key, all)| (*key, mean(all))).collect();
+            prop_assert_eq!(finish(DuplicatePolicy::mean()), means);
+            let firsts: Vec<_> = expected.iter().map(|(key, all)| (*key, all[0])).collect();
+            prop_assert_eq!(finish(DuplicatePolicy::first()), firsts);
         }
 
         #[test]

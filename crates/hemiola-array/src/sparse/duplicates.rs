@@ -17,6 +17,29 @@ pub enum DuplicatePolicy<T> {
     Last,
     /// Fold later entries into the first one.
     Combine(fn(&mut T, &T)),
+    /// Fold later entries into the first one, then complete it with the number of entries.
+    Aggregate {
+        /// Folds a later entry into the first one.
+        combine: fn(&mut T, &T),
+        /// Completes the value of a key that occurred this often, at least twice.
+        complete: fn(&mut T, u64),
+    },
+}
+
+impl<T> DuplicatePolicy<T> {
+    /// Policy that keeps the entry that arrived first.
+    #[must_use]
+    pub fn first() -> Self {
+        Self::Combine(|_, _| {})
+    }
+}
+
+impl DuplicatePolicy<f32> {
+    /// Policy that takes the mean of the values.
+    #[must_use]
+    pub fn mean() -> Self {
+        Self::Aggregate { combine: |total, value| *total += *value, complete: |total, count| *total /= count as f32 }
+    }
 }
 
 impl<T: Copy + AddAssign> DuplicatePolicy<T> {

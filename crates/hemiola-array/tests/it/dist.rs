@@ -173,7 +173,7 @@ fn headers_of_docword_and_matrix_market_give_the_shape_and_are_checked() {
     ]);
     let at = |name: &str| path(folder.path(), name);
     let words = everywhere(|cluster| {
-        let array = cluster.read_docword(&at("docword.txt"), Some(&at("vocab.txt")))?;
+        let array = cluster.read_docword(at("docword.txt"), Some(&at("vocab.txt")))?;
         assert_eq!(array.shape().extents(), [4, 5]);
         assert_eq!(array.names(1).unwrap().name_lossy(4).unwrap(), "emu");
         array.collect()
@@ -181,11 +181,11 @@ fn headers_of_docword_and_matrix_market_give_the_shape_and_are_checked() {
     assert_eq!(words, [([0, 0], 2), ([0, 4], 1), ([2, 1], 7)]);
     let matrix = everywhere(|cluster| cluster.read_matrix_market(&at("matrix.mtx"))?.collect());
     assert_eq!(matrix, [([0, 0], 2.5), ([0, 2], -1.0), ([2, 0], -1.0)]);
-    let corpus = everywhere(|cluster| cluster.read_ldac(Ldac::new(), &at("corpus.ldac"))?.collect());
+    let corpus = everywhere(|cluster| cluster.read_ldac(Ldac::new(), at("corpus.ldac"))?.collect());
     assert_eq!(corpus, [([0, 0], 1), ([0, 4], 2), ([1, 3], 5)]);
-    let torn = error_everywhere(|cluster| cluster.read_docword(&at("torn.txt"), None));
+    let torn = error_everywhere(|cluster| cluster.read_docword(at("torn.txt"), None));
     assert!(torn.ends_with("the header declares 3 entries, the file has 1; is it complete?"), "{torn}");
-    let short = error_everywhere(|cluster| cluster.read_docword(&at("docword.txt"), Some(&at("short.txt"))));
+    let short = error_everywhere(|cluster| cluster.read_docword(at("docword.txt"), Some(&at("short.txt"))));
     assert!(short.contains("the vocabulary has 2 words, but ids go up to word 5"), "{short}");
 }
 
@@ -227,13 +227,13 @@ fn non_finite_values_are_one_error_everywhere_unless_kept() {
     let keep = NonFiniteHandling::Keep;
     let error = error_everywhere(|cluster| cluster.read_npy::<f32, 2>(&at("a.npy")));
     assert!(error.starts_with(&format!("`{}`: expected a finite number at [2, 2], found NaN", at("a.npy"))), "{error}");
-    let error = error_everywhere(|cluster| cluster.read_libsvm(Libsvm::new(), &at("a.libsvm")));
+    let error = error_everywhere(|cluster| cluster.read_libsvm(Libsvm::new(), at("a.libsvm")));
     assert_eq!(error, format!("`{}:2:5`: expected a finite number, found `nan`", at("a.libsvm")));
     let error = error_everywhere(|cluster| cluster.read_matrix_market(&at("a.mtx")));
     assert_eq!(error, format!("`{}:4:5`: expected a finite number, found `inf`", at("a.mtx")));
     let kept = everywhere(|cluster| {
         let dense = cluster.read_npy_with::<f32, 2>(&at("a.npy"), |file| file.non_finite(keep))?.collect()?;
-        let libsvm = cluster.read_libsvm(Libsvm::new().non_finite(keep), &at("a.libsvm"))?.features.collect()?;
+        let libsvm = cluster.read_libsvm(Libsvm::new().non_finite(keep), at("a.libsvm"))?.features.collect()?;
         let matrix = cluster.read_matrix_market_with(&at("a.mtx"), |file| file.non_finite(keep))?.collect()?;
         let (csv, file) = (Csv::new().non_finite(keep), at("a.csv"));
         let csv = cluster
@@ -333,7 +333,7 @@ fn bad_lines_are_skipped_and_reported_in_every_text_format() {
         }
     };
     let docword = |cluster: &Cluster, name: &str, allowed: u64| {
-        cluster.read_docword_with(&at(name), None, |file| file.skip_bad_lines(allowed))
+        cluster.read_docword_with(at(name), None, |file| file.skip_bad_lines(allowed))
     };
     let matrix = |cluster: &Cluster, name: &str, allowed: u64| {
         cluster.read_matrix_market_with(&at(name), |file| file.skip_bad_lines(allowed))
@@ -692,7 +692,7 @@ fn digest(cluster: &Cluster, folder: &Path) -> Result<String> {
     let grouped = ratings.entries().group_by(|[user, item], rating| (user % 7, (item, rating)))?;
     let items: usize = grouped.collect()?.iter().map(|(_, items)| items.len()).sum();
     let shuffled = ratings.shuffle_keys(Seed(5))?;
-    let docs = cluster.read_docword(&path(folder, "docword.txt"), None)?;
+    let docs = cluster.read_docword(path(folder, "docword.txt"), None)?;
     let sum: f64 =
         shuffled.collect()?.iter().map(|([user, item], rating)| (user * 3 + item) as f64 * f64::from(*rating)).sum();
     Ok(format!("{} {items} {} {sum}", ratings.len(), docs.len()))

@@ -31,6 +31,8 @@ pub enum ChannelOwner {
     Probe = 9,
     /// Shuffle of entries to their partitions.
     ArrayShuffle = 10,
+    /// Tables of a model's variables, which the synchronization thread drives.
+    ModelTables = 11,
     /// Benchmark of the transport.
     TransportBenchmark = 0xbe,
     /// Benchmark of the shuffle.
@@ -94,7 +96,8 @@ mod tests {
             Collectives => Schedules,
             Schedules => Probe,
             Probe => ArrayShuffle,
-            ArrayShuffle => TransportBenchmark,
+            ArrayShuffle => ModelTables,
+            ModelTables => TransportBenchmark,
             TransportBenchmark => ShuffleBenchmark,
             ShuffleBenchmark => Application,
             Application => return None,
@@ -104,7 +107,7 @@ mod tests {
     #[test]
     fn channels_of_different_owners_never_collide() {
         let owners: Vec<_> = std::iter::successors(Some(ChannelOwner::Monitor), |owner| next(*owner)).collect();
-        assert_eq!(owners.len(), 13);
+        assert_eq!(owners.len(), 14);
         let ids: BTreeSet<u64> = owners
             .iter()
             .flat_map(|owner| [0, 1, (1 << 56) - 1].map(|number| ChannelId::of(*owner, number).number()))

@@ -179,7 +179,9 @@ impl<'a> CostModel<'a> {
             (Synchronizer::AllReduce { algorithm, .. }, _) => {
                 self.all_reduce(*algorithm, node.compression, (rows, columns)).0
             }
-            (Synchronizer::ParameterServer, placement) => self.serve(placement, compressed, whole),
+            (Synchronizer::ParameterServer | Synchronizer::Table { .. }, placement) => {
+                self.serve(placement, compressed, whole)
+            }
             (Synchronizer::ParameterServerRows, placement) => {
                 let touched = match variable.gradient {
                     // A shard has its share of the rows that a batch touches.
@@ -196,9 +198,9 @@ impl<'a> CostModel<'a> {
                 }
                 load
             }
-            (Synchronizer::Gossip(topology), _) => {
+            (Synchronizer::Gossip(plan), _) => {
                 let mut load = self.empty();
-                if let Ok(graph) = topology.graph(self.replicas.len().max(1)) {
+                if let Ok(graph) = plan.topology.graph(self.replicas.len().max(1)) {
                     for (from, to) in graph.edges() {
                         self.message(&mut load, self.replicas[from.index()], self.replicas[to.index()], compressed);
                     }

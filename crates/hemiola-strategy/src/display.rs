@@ -1,8 +1,8 @@
 //! Text form of a strategy.
 
-use crate::node::{ShardPlacement, StrategyNode, Synchronizer};
+use crate::node::{GossipPlan, ShardPlacement, StrategyNode, Synchronizer};
 use crate::strategy::{Strategy, VariablePlan};
-use hemiola_collective_proto::Compression;
+use hemiola_collective_proto::{Compression, GossipSync};
 use hemiola_core::Rank;
 use std::fmt::{self, Write as _};
 
@@ -27,12 +27,17 @@ pub(crate) fn node(node: &StrategyNode, group: &dyn Fn(u32) -> String) -> String
     let mut description = match &node.synchronizer {
         Synchronizer::ParameterServer => format!("served by {place}"),
         Synchronizer::ParameterServerRows => format!("touched rows served by {place}"),
+        Synchronizer::Table { consistency } => format!("table on {place}, {consistency}"),
         Synchronizer::AllReduce { algorithm: None, group: number } => format!("all-reduce {}", group(*number)),
         Synchronizer::AllReduce { algorithm: Some(algorithm), group: number } => {
             format!("all-reduce by {algorithm} {}", group(*number))
         }
         Synchronizer::SufficientFactors => "sufficient factors to all peers".to_owned(),
-        Synchronizer::Gossip(topology) => format!("gossip over {topology:?}"),
+        Synchronizer::Gossip(GossipPlan { topology, synchronization }) => match synchronization {
+            GossipSync::NotifyAck => format!("gossip over {topology:?}"),
+            GossipSync::Barrier => format!("gossip over {topology:?}, BSP"),
+            GossipSync::Asynchronous => format!("gossip over {topology:?}, asynchronous"),
+        },
     };
     if !matches!(node.compression, Compression::Plain | Compression::SufficientFactors { .. }) {
         write!(description, ", as {}", node.compression).expect("writing to a string never fails");
@@ -60,17 +65,27 @@ pub(crate) fn plan(plan: &VariablePlan, group: &dyn Fn(u32) -> String) -> String
     };
     let descriptions: Vec<String> = descriptions.into_iter().map(each).collect();
     // One shard on each of many peers is described as a whole.
+    let first = &plan.nodes[0];
     let served: Option<Vec<Rank>> = plan
         .nodes
         .iter()
         .map(|node| match (&node.placement, &node.synchronizer, node.compression, node.staleness) {
-            (ShardPlacement::On(peer), Synchronizer::ParameterServer, Compression::Plain, 0) => Some(*peer),
+            (
+                ShardPlacement::On(peer),
+                Synchronizer::ParameterServer | Synchronizer::Table { .. },
+                Compression::Plain,
+                0,
+            ) if node.synchronizer == first.synchronizer => Some(*peer),
             _ => None,
         })
         .collect();
-    match served {
-        Some(peers) => format!("{} shards ({}) served by {}", peers.len(), plan.partitioning, distinct(&peers)),
-        None => format!("cut {}: {}", plan.partitioning, descriptions.join("; ")),
+    match (served, &first.synchronizer) {
+        (Some(peers), Synchronizer::Table { consistency }) => {
+            let (shards, owners) = (peers.len(), distinct(&peers));
+            format!("{shards} shards ({}) in tables on {owners}, {consistency}", plan.partitioning)
+        }
+        (Some(peers), _) => format!("{} shards ({}) served by {}", peers.len(), plan.partitioning, distinct(&peers)),
+        (None, _) => format!("cut {}: {}", plan.partitioning, descriptions.join("; ")),
     }
 }
 

@@ -47,7 +47,7 @@ pub use diff::StrategyDifference;
 pub use error::{Error, Result, StrategyProblem};
 pub use explain::{StrategyExplanation, SyncChoice, explain};
 pub use model::{GradientKind, ModelSpec, VariableSpec};
-pub use node::{ShardPlacement, StrategyNode, Synchronizer};
+pub use node::{GossipPlan, ShardPlacement, StrategyNode, Synchronizer, TableConsistency};
 pub use partition::{Partitioning, VariableShard};
 pub use resources::{LinkOverride, LinkSpec, PeerSpec, ResourceSpec};
 pub use strategy::{Strategy, VariablePlan};

@@ -1,9 +1,10 @@
 //! Decision for one shard of a variable.
 
 use hemiola_collective_proto::graph::Topology;
-use hemiola_collective_proto::{Algorithm, Compression};
+use hemiola_collective_proto::{Algorithm, Compression, GossipSync};
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Placement of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +19,85 @@ pub enum ShardPlacement {
     Replicated,
 }
 
+/// Consistency model of a variable that is kept in a table of the parameter server: the updates of
+/// other peers that a read must contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum TableConsistency {
+    /// Bulk synchronous parallel: all updates of the step. The server sums the gradients of all
+    /// peers and applies one update.
+    Bsp,
+    /// Stale synchronous parallel: all updates up to this many steps ago. The server applies the
+    /// gradient of each peer when it arrives.
+    Ssp(u64),
+    /// Asynchronous: updates that have arrived. The server applies the gradient of each peer when
+    /// it arrives.
+    Async,
+}
+
+impl fmt::Display for TableConsistency {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bsp => formatter.write_str("BSP"),
+            Self::Ssp(steps) => write!(formatter, "SSP({steps})"),
+            Self::Async => formatter.write_str("asynchronous"),
+        }
+    }
+}
+
+/// Gossip averaging of a shard: its graph, and what a peer waits for. In a file, a graph alone
+/// stands for NOTIFY-ACK.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "GossipForm", into = "GossipForm")]
+pub struct GossipPlan {
+    /// Communication graph.
+    pub topology: Topology,
+    /// NOTIFY-ACK waits for the neighbours, a barrier (BSP) for all peers, and an asynchronous
+    /// average for nobody.
+    pub synchronization: GossipSync,
+}
+
+impl From<Topology> for GossipPlan {
+    fn from(topology: Topology) -> Self {
+        Self { topology, synchronization: GossipSync::NotifyAck }
+    }
+}
+
+/// Forms of a [`GossipPlan`] in a file.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum GossipForm {
+    Full(FullGossipForm),
+    Graph(Topology),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FullGossipForm {
+    topology: Topology,
+    synchronization: GossipSync,
+}
+
+impl From<GossipForm> for GossipPlan {
+    fn from(form: GossipForm) -> Self {
+        match form {
+            GossipForm::Graph(topology) => topology.into(),
+            GossipForm::Full(FullGossipForm { topology, synchronization }) => Self { topology, synchronization },
+        }
+    }
+}
+
+impl From<GossipPlan> for GossipForm {
+    fn from(plan: GossipPlan) -> Self {
+        let GossipPlan { topology, synchronization } = plan;
+        match synchronization {
+            GossipSync::NotifyAck => Self::Graph(topology),
+            _ => Self::Full(FullGossipForm { topology, synchronization }),
+        }
+    }
+}
+
 /// Synchronization method of the copies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -28,6 +108,12 @@ pub enum Synchronizer {
     ParameterServer,
     /// Parameter server for the rows that a batch touches only (gather and scatter).
     ParameterServerRows,
+    /// Parameter server with clocks: the shard is a row of a table, whose server applies updates
+    /// and returns values as its consistency model says.
+    Table {
+        /// Consistency model of the copies.
+        consistency: TableConsistency,
+    },
     /// All-reduce of the updates.
     AllReduce {
         /// Algorithm of the all-reduce. By default the executor chooses one that does not depend on
@@ -40,7 +126,7 @@ pub enum Synchronizer {
     /// Every peer sends the sufficient factors of its update to all peers.
     SufficientFactors,
     /// Gossip averaging with the neighbours in a graph. Copies are not equal after a step.
-    Gossip(Topology),
+    Gossip(GossipPlan),
 }
 
 /// Decision for one shard: placement, synchronizer, compression and staleness bound.
@@ -75,6 +161,12 @@ impl StrategyNode {
         }
     }
 
+    /// Returns a node kept in a table on one peer.
+    #[must_use]
+    pub fn table(peer: Rank, consistency: TableConsistency) -> Self {
+        Self { synchronizer: Synchronizer::Table { consistency }, ..Self::parameter_server(peer) }
+    }
+
     /// Returns a node whose rows are served by several peers.
     #[must_use]
     pub fn parameter_server_rows(peers: Vec<Rank>) -> Self {
@@ -87,6 +179,13 @@ impl StrategyNode {
     pub fn all_reduce(group: u32) -> Self {
         let synchronizer = Synchronizer::AllReduce { algorithm: None, group };
         Self { placement: ShardPlacement::Replicated, synchronizer, compression: Compression::Plain, staleness: 0 }
+    }
+
+    /// Returns a node that is averaged by gossip.
+    #[must_use]
+    pub fn gossip(plan: impl Into<GossipPlan>) -> Self {
+        let synchronizer = Synchronizer::Gossip(plan.into());
+        Self { synchronizer, ..Self::all_reduce(0) }
     }
 
     /// Returns a node that is rebuilt from sufficient factors.

@@ -139,7 +139,10 @@ fn node_problems(
         _ => {}
     }
     let replicated = node.placement == ShardPlacement::Replicated;
-    let served = matches!(node.synchronizer, Synchronizer::ParameterServer | Synchronizer::ParameterServerRows);
+    let served = matches!(
+        node.synchronizer,
+        Synchronizer::ParameterServer | Synchronizer::ParameterServerRows | Synchronizer::Table { .. }
+    );
     if served && replicated {
         reasons.push("it is served and placed on every peer: place it on one peer, or shard it".into());
     }
@@ -152,10 +155,14 @@ fn node_problems(
     if node.staleness > 0 && !served {
         reasons.push(format!("a staleness of {} needs a parameter server: serve it, or set it to 0", node.staleness));
     }
+    if matches!((&node.synchronizer, &node.placement), (Synchronizer::Table { .. }, ShardPlacement::Sharded(_))) {
+        reasons.push("a shard in a table is one row: cut the variable, and place each shard on one peer".into());
+    }
     reasons.extend(compression_problem(node));
     reasons.extend(gradient_problem(node, variable, shards));
-    if let Synchronizer::Gossip(topology) = &node.synchronizer
-        && let Err(error) = topology.graph(strategy.replicas.len().max(1)).and_then(|graph| graph.check_connected())
+    if let Synchronizer::Gossip(plan) = &node.synchronizer
+        && let Err(error) =
+            plan.topology.graph(strategy.replicas.len().max(1)).and_then(|graph| graph.check_connected())
     {
         reasons.push(format!("its gossip graph is invalid: {error}"));
     }
@@ -167,11 +174,12 @@ fn compression_problem(node: &StrategyNode) -> Option<String> {
     use Compression::{Bf16, F16, Plain, SufficientFactors};
     match (&node.synchronizer, node.compression) {
         (Synchronizer::ParameterServer, Plain | Bf16 | F16)
-        | (Synchronizer::ParameterServerRows | Synchronizer::Gossip(_), Plain)
+        | (Synchronizer::ParameterServerRows | Synchronizer::Table { .. } | Synchronizer::Gossip(_), Plain)
         | (Synchronizer::SufficientFactors, SufficientFactors { .. }) => None,
-        (Synchronizer::ParameterServer | Synchronizer::ParameterServerRows, compression) => {
-            Some(format!("a served variable cannot be compressed as {compression}"))
-        }
+        (
+            Synchronizer::ParameterServer | Synchronizer::ParameterServerRows | Synchronizer::Table { .. },
+            compression,
+        ) => Some(format!("a served variable cannot be compressed as {compression}")),
         (Synchronizer::Gossip(_), _) => Some("gossip sends values without compression: use `plain`".into()),
         (Synchronizer::SufficientFactors, compression) => Some(format!(
             "sufficient factors cannot be compressed as {compression}: set the compression to sufficient factors"

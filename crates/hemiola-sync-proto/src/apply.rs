@@ -8,10 +8,34 @@ use crate::error::{Error, Result};
 use crate::gradient::SummedGradient;
 use crate::ids::UnitId;
 use crate::kernel::UpdateKernel;
-use crate::plan::SyncMethod;
+use crate::plan::{SyncMethod, VariablePiece};
 use crate::step_progress::NormState;
 use crate::sync_node::SyncNode;
 use crate::unit_protocol::{UnitAction, UnitProtocol, UnitValues};
+
+/// A piece with its values, gradient and optimizer state.
+pub(crate) struct PieceView<'a, S> {
+    pub(crate) piece: &'a VariablePiece,
+    pub(crate) values: &'a mut [f32],
+    pub(crate) gradient: &'a mut [f32],
+    pub(crate) state: &'a mut S,
+}
+
+/// Updates a piece with `scale` times a dense gradient. Rows without a gradient stay unchanged
+/// where the variable is row-wise.
+pub(crate) fn update_piece<K: UpdateKernel>(kernel: &K, view: PieceView<'_, K::State>, rate: f64, scale: f32) {
+    let PieceView { piece, values, gradient, state } = view;
+    if !piece.row_wise || !kernel.can_update_rows() {
+        return kernel.update(rate, values, gradient, scale, state);
+    }
+    let width = piece.width;
+    let touched: Vec<usize> = (0..piece.rows)
+        .filter(|row| gradient[row * width..(row + 1) * width].iter().any(|number| *number != 0.0))
+        .collect();
+    let mut numbers: Vec<f32> =
+        touched.iter().flat_map(|row| gradient[row * width..(row + 1) * width].iter().copied()).collect();
+    kernel.update_rows(rate, values, (&touched[..], &mut numbers[..], width), scale, state);
+}
 
 impl<K: UpdateKernel> SyncNode<K> {
     /// Sums the outer products of a unit's factor pairs.
@@ -76,7 +100,7 @@ impl<K: UpdateKernel> SyncNode<K> {
         Ok(true)
     }
 
-    fn check_finite(&self, id: UnitId, step: u64, gradient: &[f32]) -> Result<()> {
+    pub(crate) fn check_finite(&self, id: UnitId, step: u64, gradient: &[f32]) -> Result<()> {
         if gradient.iter().all(|number| number.is_finite()) {
             return Ok(());
         }
@@ -96,21 +120,10 @@ impl<K: UpdateKernel> SyncNode<K> {
         let mut rest = gradient;
         for id in &plan.units[id].pieces {
             let piece = &plan.pieces[*id];
-            let (values, state) = (&mut values[*id], &mut states[*id]);
-            let (mine, others) = rest.split_at_mut(piece.layout.len());
+            let (own, others) = rest.split_at_mut(piece.layout.len());
             rest = others;
-            if piece.row_wise && kernel.can_update_rows() {
-                let width = piece.width;
-                let touched: Vec<usize> = (0..piece.rows)
-                    .filter(|row| mine[row * width..(row + 1) * width].iter().any(|number| *number != 0.0))
-                    .collect();
-                let mut numbers: Vec<f32> =
-                    touched.iter().flat_map(|row| mine[row * width..(row + 1) * width].iter().copied()).collect();
-                let rows = (&touched[..], &mut numbers[..], width);
-                kernel.update_rows(rate, values, rows, scale, state);
-            } else {
-                kernel.update(rate, values, mine, scale, state);
-            }
+            let view = PieceView { piece, values: &mut values[*id], gradient: own, state: &mut states[*id] };
+            update_piece(kernel, view, rate, scale);
         }
     }
 }

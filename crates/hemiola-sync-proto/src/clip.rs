@@ -24,6 +24,8 @@ pub(crate) fn squares(unit: &SyncUnit, gradient: &SummedGradient, me: Rank) -> f
     let counted = match unit.method {
         SyncMethod::AllReduce { .. } | SyncMethod::SufficientFactors => me == Rank::ROOT,
         SyncMethod::ParameterServer { .. } | SyncMethod::ServedRows { .. } | SyncMethod::Gossip { .. } => true,
+        // Never clipped by norm.
+        SyncMethod::Table { .. } => false,
     };
     let elements = if counted { gradient.elements() } else { &[] };
     elements.iter().map(|number| f64::from(*number).powi(2)).sum()

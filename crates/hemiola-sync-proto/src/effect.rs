@@ -7,6 +7,7 @@ use crate::stage::SyncStage;
 use hemiola_collective_proto::compress::CollectiveGoal;
 use hemiola_collective_proto::{Algorithm, Compressor};
 use hemiola_core::Rank;
+use hemiola_tables_proto::TableMessage;
 
 /// Effect that the driver of a node executes, in the order in which the node returns them.
 #[derive(Debug)]
@@ -31,6 +32,14 @@ pub enum SyncEffect {
         /// Values of all pieces of the unit.
         values: Vec<f32>,
     },
+    /// Sends a message of a table to another peer, whose node
+    /// [receives](crate::SyncNode::receive_table) it.
+    SendTable {
+        /// Peer that receives the message.
+        to: Rank,
+        /// Message, whose shard is the number of its chunk.
+        message: TableMessage<f32>,
+    },
     /// New values of a variable.
     Publish {
         /// Variable whose pieces all have new values.
@@ -40,7 +49,8 @@ pub enum SyncEffect {
         /// Number of updates that the values contain.
         version: u64,
     },
-    /// Mean loss over the examples of all peers.
+    /// Mean loss over the examples of all peers; over those of this peer in a plan that
+    /// [sums nothing](crate::SyncPlan::sums_over_peers) over peers.
     RecordLoss {
         /// Step of the loss, counted from 0.
         step: u64,

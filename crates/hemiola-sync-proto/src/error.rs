@@ -20,6 +20,9 @@ pub enum Error {
     /// A compression that does not fit its variable.
     #[error(transparent)]
     Compression(#[from] hemiola_collective_proto::Error),
+    /// A table of the parameter server that rejects a setting or a message.
+    #[error(transparent)]
+    Table(#[from] hemiola_tables_proto::Error),
     /// A loss or a gradient that is NaN or infinite.
     #[error(
         "step {step}: {quantity} is not finite{}; use a smaller learning rate or gradient clipping, or check the examples of this step",

@@ -4,9 +4,9 @@
 ///
 /// **Invariant:** results depend on the arguments only, bit for bit. Peers that update their copies
 /// of a piece with the same gradients therefore keep equal copies.
-pub trait UpdateKernel {
+pub trait UpdateKernel: Clone + Send + 'static {
     /// Optimizer state of one piece; the default is the state before the first update.
-    type State: Clone + Default + Send;
+    type State: Clone + Default + Send + 'static;
 
     /// Updates a piece with `scale` times the gradient. The gradient may be overwritten.
     fn update(&self, rate: f64, values: &mut [f32], gradient: &mut [f32], scale: f32, state: &mut Self::State);

@@ -20,6 +20,7 @@
 //! | [`row_key`] | rows with their keys, as they travel |
 //! | `kernel` | [`UpdateKernel`]: arithmetic that the framework provides |
 //! | `clip` | gradient clipping by value or global norm |
+//! | `error_feedback` | residuals of compressors, over a restart |
 //! | `sync_node` | [`SyncNode`]: steps, turns and units in flight |
 //! | `apply` | updates of the values of a unit |
 //! | `step_progress` | progress of one step |
@@ -32,6 +33,10 @@
 //! | `sufficient_factors` | all-gather of factors, then every peer multiplies and updates |
 //! | `rows` | all-to-all of touched rows, update by their owners, all-gather of new rows |
 //! | `gossip` | local update, then averaging with neighbours |
+//! | `tables` | units in tables of the parameter server: update, end of the clock, request |
+//! | `table_chunk` | client and shard of one chunk |
+//! | `table_rule` | the framework's optimizer as update rule of a table |
+//! | `table_row` | cells of a chunk, as they travel |
 //!
 //! README.md of `hemiola-sync` explains units, turns and stages, and why they cannot deadlock.
 
@@ -43,6 +48,7 @@ mod clip;
 mod collective_order;
 mod effect;
 mod error;
+mod error_feedback;
 mod gossip;
 mod gradient;
 mod ids;
@@ -56,6 +62,10 @@ mod stage;
 mod step_progress;
 mod sufficient_factors;
 mod sync_node;
+mod table_chunk;
+mod table_row;
+mod table_rule;
+mod tables;
 mod totals;
 mod unit_order;
 mod unit_protocol;
@@ -65,10 +75,12 @@ pub use call_plan::CallPlan;
 pub use clip::GradientClip;
 pub use effect::{CollectiveId, CollectiveOp, CollectiveOutput, CollectiveSource, SyncChannel, SyncEffect};
 pub use error::{Error, Result};
+pub use error_feedback::ErrorFeedback;
 pub use gradient::GradientPayload;
+pub use hemiola_tables_proto::TableMessage;
 pub use ids::{PieceId, UnitId, VariableId};
 pub use kernel::UpdateKernel;
-pub use plan::{SyncMethod, SyncPlan, SyncUnit, VariablePiece};
+pub use plan::{SyncMethod, SyncPlan, SyncUnit, TableChunkPlan, VariablePiece};
 pub use shard_layout::ShardLayout;
 pub use stage::SyncStage;
 pub use sync_node::{NodeSettings, PieceSnapshot, SyncNode};

@@ -6,14 +6,18 @@
 use crate::error::{Error, Result};
 use crate::ids::{PieceId, UnitId, VariableId};
 use crate::shard_layout::ShardLayout;
+use crate::table_row::HEADER_CELLS;
+use bytes::Bytes;
 use hemiola_collective_proto::graph::Topology;
-use hemiola_collective_proto::{Algorithm, Compression};
+use hemiola_collective_proto::{Algorithm, Compression, GossipSync};
 use hemiola_core::Rank;
 use hemiola_strategy::{
     CostModel, GradientKind, LinkSpec, ModelSpec, ResourceSpec, ShardPlacement, Strategy, StrategyNode, Synchronizer,
-    VariableSpec,
+    TableConsistency, VariableSpec,
 };
+use hemiola_tables_proto::{Consistency, KeySpace, RowDelivery, ShardId, TableMessage, TableSpec};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Maximum bucket size in elements, for pieces with the same owner.
 const MAX_BUCKET_ELEMENTS: usize = 1 << 18;
@@ -53,6 +57,13 @@ pub enum SyncMethod {
         /// Peer that updates the unit.
         owner: Rank,
     },
+    /// The unit is a row of a table; its server applies gradients and returns values by clocks.
+    Table {
+        /// Peer that holds the row.
+        owner: Rank,
+        /// Consistency model of the copies.
+        consistency: TableConsistency,
+    },
     /// Factors are gathered on all peers, and every peer multiplies and updates.
     SufficientFactors,
     /// Touched rows are summed and updated by their owners.
@@ -64,6 +75,8 @@ pub enum SyncMethod {
     Gossip {
         /// Communication graph.
         topology: Topology,
+        /// Peers that an average waits for.
+        synchronization: GossipSync,
     },
 }
 
@@ -91,7 +104,7 @@ impl SyncUnit {
             | SyncMethod::SufficientFactors
             | SyncMethod::Gossip { .. }
             | SyncMethod::ServedRows { .. } => true,
-            SyncMethod::ParameterServer { owner } => *owner == peer,
+            SyncMethod::ParameterServer { owner } | SyncMethod::Table { owner, .. } => *owner == peer,
         }
     }
 
@@ -99,6 +112,19 @@ impl SyncUnit {
     pub(crate) fn is_compressed(&self) -> bool {
         self.compression != Compression::Plain && !matches!(self.method, SyncMethod::SufficientFactors)
     }
+}
+
+/// Unit that is a row of a table. It is the only row of its shard, so it has a clock of its own.
+#[derive(Clone, Debug)]
+pub struct TableChunkPlan {
+    /// Unit of the chunk.
+    pub unit: UnitId,
+    /// Shard and row of the chunk: its number among all chunks.
+    pub shard: ShardId,
+    /// Specification of the table, whose width is that of this chunk.
+    pub spec: Arc<TableSpec>,
+    /// Owner of each chunk, by shard.
+    pub(crate) owners: Arc<[Rank]>,
 }
 
 /// All pieces and units of a model.
@@ -118,6 +144,8 @@ pub struct SyncPlan {
     pub structured: Vec<bool>,
     /// Number of pieces, by variable.
     pub shard_counts: Vec<usize>,
+    /// Units in tables, by shard.
+    pub tables: Vec<TableChunkPlan>,
 }
 
 impl SyncPlan {
@@ -169,13 +197,46 @@ impl SyncPlan {
                 *algorithm = default_algorithm(strategy.peers, unit.length);
             }
         }
-        Ok(Self { model: model.clone(), peers: strategy.peers, pieces, units, staleness, structured, shard_counts })
+        let (model, peers, tables) = (model.clone(), strategy.peers, table_chunks(&units, strategy.peers));
+        Ok(Self { model, peers, pieces, units, staleness, structured, shard_counts, tables })
+    }
+
+    /// Tells whether a step sums something over all peers. If not, the plan needs no number of all
+    /// peers either, and no peer waits for the batch sizes of the others.
+    #[must_use]
+    pub fn sums_over_peers(&self) -> bool {
+        let alone = |unit: &SyncUnit| matches!(unit.method, SyncMethod::Table { .. } | SyncMethod::Gossip { .. });
+        !self.units.iter().all(alone)
+    }
+
+    /// Tells whether copies may differ after a step, because peers read tables at different times.
+    #[must_use]
+    pub fn has_stale_tables(&self) -> bool {
+        let stale = |unit: &SyncUnit| matches!(unit.method, SyncMethod::Table { consistency, .. } if consistency != TableConsistency::Bsp);
+        self.units.iter().any(stale)
+    }
+
+    /// Decodes a message of a chunk that `from` has sent.
+    pub fn decode_table_message(&self, bytes: &Bytes, from: Rank) -> Result<TableMessage<f32>> {
+        // The width of a row depends on its chunk, whose number is in the header.
+        let number =
+            bytes.get(4..8).map_or(0, |number| u32::from_le_bytes([number[0], number[1], number[2], number[3]]));
+        let problem = "a table message names a chunk that does not exist";
+        let chunk = self.tables.get(number as usize).ok_or(Error::Driver { step: 0, problem })?;
+        Ok(TableMessage::decode(bytes, from, &chunk.spec)?)
     }
 
     /// Returns the name of a variable.
     #[must_use]
     pub fn name(&self, variable: VariableId) -> &str {
         &self.model.variables[variable].name
+    }
+
+    /// Tells whether a part of the variable is averaged by gossip, so that copies differ.
+    #[must_use]
+    pub fn is_gossip(&self, variable: VariableId) -> bool {
+        let gossip = |unit: &SyncUnit| matches!(unit.method, SyncMethod::Gossip { .. });
+        self.units.iter().any(|unit| gossip(unit) && unit.variables.contains(&variable))
     }
 
     /// Returns the unit of a piece.
@@ -217,6 +278,28 @@ impl SyncPlan {
     }
 }
 
+/// Returns the chunks of all units in tables.
+fn table_chunks(units: &[SyncUnit], peers: usize) -> Vec<TableChunkPlan> {
+    let in_table = |(index, unit): (usize, &SyncUnit)| match unit.method {
+        SyncMethod::Table { owner, consistency } => Some((UnitId::new(index), owner, consistency, unit.length)),
+        _ => None,
+    };
+    let chunks: Vec<(UnitId, Rank, TableConsistency, usize)> = units.iter().enumerate().filter_map(in_table).collect();
+    let owners: Arc<[Rank]> = chunks.iter().map(|(_, owner, ..)| *owner).collect();
+    let chunk = |(index, (unit, _, consistency, length)): (usize, &(UnitId, Rank, TableConsistency, usize))| {
+        let keys = KeySpace::Fixed(chunks.len() as u64);
+        let mut spec = TableSpec::new(&format!("chunk {index}"), keys, HEADER_CELLS + length);
+        (spec.shards, spec.clients, spec.delivery) = (chunks.len(), peers, RowDelivery::Pull);
+        spec.consistency = match consistency {
+            TableConsistency::Ssp(steps) => Consistency::Ssp(*steps),
+            TableConsistency::Async => Consistency::Async,
+            _ => Consistency::Bsp,
+        };
+        TableChunkPlan { unit: *unit, shard: ShardId::new(index as u32), spec: Arc::new(spec), owners: owners.clone() }
+    };
+    chunks.iter().enumerate().map(chunk).collect()
+}
+
 /// Tells whether the strategy does not name an all-reduce algorithm.
 fn leaves_algorithm_open(node: &StrategyNode) -> bool {
     matches!(node.synchronizer, Synchronizer::AllReduce { algorithm: None, .. })
@@ -254,7 +337,7 @@ fn check_gradient_kind(variable: &VariableSpec, node: &StrategyNode) -> Result<(
 /// Returns the rank that serves a piece, if the strategy has a parameter server for it.
 fn owner(piece: &VariablePiece, node: &StrategyNode) -> Option<Rank> {
     match (&node.synchronizer, &node.placement) {
-        (Synchronizer::ParameterServer, ShardPlacement::On(owner)) => Some(*owner),
+        (Synchronizer::ParameterServer | Synchronizer::Table { .. }, ShardPlacement::On(owner)) => Some(*owner),
         (Synchronizer::ParameterServer, ShardPlacement::Sharded(owners)) => Some(owners[piece.shard % owners.len()]),
         _ => None,
     }
@@ -263,8 +346,8 @@ fn owner(piece: &VariablePiece, node: &StrategyNode) -> Option<Rank> {
 fn build_units(pieces: &[VariablePiece], nodes: &[StrategyNode], staleness: &[u64]) -> Vec<SyncUnit> {
     let mut units: Vec<SyncUnit> = Vec::new();
     let mut groups: BTreeMap<u32, UnitId> = BTreeMap::new();
-    // Unit with free capacity, by owner and staleness.
-    let mut open: BTreeMap<(Rank, u64), UnitId> = BTreeMap::new();
+    // Served units with their staleness, the newest last; only the newest of its kind has room.
+    let mut open: Vec<(UnitId, u64)> = Vec::new();
     let mut served: BTreeMap<Rank, usize> = BTreeMap::new();
     for (piece, node) in pieces.iter().zip(nodes) {
         if let Some(owner) = owner(piece, node) {
@@ -280,6 +363,10 @@ fn build_units(pieces: &[VariablePiece], nodes: &[StrategyNode], staleness: &[u6
             (Synchronizer::ParameterServer, _) => {
                 SyncMethod::ParameterServer { owner: owner(piece, node).expect("the strategy is verified") }
             }
+            (Synchronizer::Table { consistency }, _) => {
+                let owner = owner(piece, node).expect("the strategy is verified");
+                SyncMethod::Table { owner, consistency: *consistency }
+            }
             (Synchronizer::ParameterServerRows, ShardPlacement::Sharded(owners)) => {
                 SyncMethod::ServedRows { owners: owners.clone() }
             }
@@ -287,24 +374,34 @@ fn build_units(pieces: &[VariablePiece], nodes: &[StrategyNode], staleness: &[u6
                 SyncMethod::ServedRows { owners: vec![*owner] }
             }
             (Synchronizer::SufficientFactors, _) => SyncMethod::SufficientFactors,
-            (Synchronizer::Gossip(topology), _) => SyncMethod::Gossip { topology: topology.clone() },
+            (Synchronizer::Gossip(plan), _) => {
+                SyncMethod::Gossip { topology: plan.topology.clone(), synchronization: plan.synchronization }
+            }
             (other, placement) => unreachable!("the verifier rejects {other:?} with {placement:?}"),
         };
         let stale = staleness[piece.variable];
         let joined = match &method {
             SyncMethod::AllReduce { .. } => node.group().and_then(|group| groups.get(&group).copied()),
-            SyncMethod::ParameterServer { owner } if node.compression == Compression::Plain => open
-                .get(&(*owner, stale))
-                .copied()
-                .filter(|unit| units[*unit].length + piece.layout.len() <= room(owner)),
+            SyncMethod::ParameterServer { owner } | SyncMethod::Table { owner, .. }
+                if node.compression == Compression::Plain =>
+            {
+                let fits = |(unit, staleness): &&(UnitId, u64)| *staleness == stale && units[*unit].method == method;
+                open.iter()
+                    .rev()
+                    .find(fits)
+                    .map(|(unit, _)| *unit)
+                    .filter(|unit| units[*unit].length + piece.layout.len() <= room(owner))
+            }
             _ => None,
         };
         let unit = joined.unwrap_or(UnitId::new(units.len()));
         if joined.is_none() {
             match (&method, node.group()) {
                 (SyncMethod::AllReduce { .. }, Some(group)) => drop(groups.insert(group, unit)),
-                (SyncMethod::ParameterServer { owner }, _) if node.compression == Compression::Plain => {
-                    open.insert((*owner, stale), unit);
+                (SyncMethod::ParameterServer { .. } | SyncMethod::Table { .. }, _)
+                    if node.compression == Compression::Plain =>
+                {
+                    open.push((unit, stale));
                 }
                 _ => {}
             }

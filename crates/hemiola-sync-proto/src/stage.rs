@@ -30,6 +30,7 @@ impl SyncStage {
             SyncMethod::ParameterServer { .. } => &[Self::Gradients, Self::Values],
             SyncMethod::SufficientFactors => &[Self::Gradients, Self::Payloads],
             SyncMethod::ServedRows { .. } => &Self::ALL,
+            SyncMethod::Table { .. } => &[],
         }
     }
 }

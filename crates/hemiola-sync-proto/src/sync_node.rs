@@ -12,6 +12,7 @@ use crate::clip::GradientClip;
 use crate::collective_order::CollectiveOrder;
 use crate::effect::{CollectiveId, CollectiveOp, CollectiveOutput, CollectiveSource, SyncChannel, SyncEffect};
 use crate::error::{Error, Result};
+use crate::error_feedback::ErrorFeedback;
 use crate::gradient::GradientPayload;
 use crate::ids::{PieceId, UnitId, VariableId};
 use crate::kernel::UpdateKernel;
@@ -19,6 +20,8 @@ use crate::plan::{SyncMethod, SyncPlan};
 use crate::row_key::put_rows;
 use crate::stage::{PerStage, SyncStage};
 use crate::step_progress::{NormState, StepProgress};
+use crate::table_chunk::TableChunk;
+use crate::tables::chunks_of;
 use crate::unit_order::UnitOrderAgreement;
 use crate::unit_protocol::{NewValues, UnitAction, UnitContext, UnitProtocol, UnitSync};
 use hemiola_collective_proto::{Compression, Compressor};
@@ -45,6 +48,24 @@ pub struct NodeSettings<K: UpdateKernel> {
     pub states: Vec<K::State>,
     /// Number of steps before this run.
     pub step: u64,
+    /// State of compressors that an earlier run has left.
+    pub feedback: ErrorFeedback,
+}
+
+impl<K: UpdateKernel> NodeSettings<K> {
+    /// Creates the settings of a new training.
+    #[must_use]
+    pub fn new(plan: Arc<SyncPlan>, kernel: K, rank: Rank, values: Vec<Vec<f32>>) -> Self {
+        let (states, feedback) = (Vec::new(), ErrorFeedback::default());
+        Self { plan, kernel, clip: None, rank, values, states, step: 0, feedback }
+    }
+
+    /// Sets gradient clipping.
+    #[must_use]
+    pub fn clip(mut self, clip: Option<GradientClip>) -> Self {
+        self.clip = clip;
+        self
+    }
 }
 
 /// Values of a piece, and its optimizer state on the peers that update it.
@@ -54,6 +75,10 @@ pub struct PieceSnapshot<S> {
     pub values: Vec<f32>,
     /// Optimizer state, if this peer updates the piece.
     pub state: Option<S>,
+    /// Part of the gradients that this peer has not sent yet; empty without error feedback.
+    pub residual: Vec<f32>,
+    /// Compressor of the piece without its residual, if it keeps more than that.
+    pub compressor: Option<Compressor>,
 }
 
 /// Synchronization of one unit in one step.
@@ -80,6 +105,8 @@ pub struct SyncNode<K: UpdateKernel> {
     pub(crate) states: Vec<K::State>,
     /// Compressors by unit; `None` while in flight, or without compression.
     compressors: Vec<Option<Compressor>>,
+    /// By piece: part of earlier gradients that joins the next one; empty if there is none.
+    carried: Vec<Vec<f32>>,
     /// Number of applied updates, by unit.
     pub(crate) applied: Vec<u64>,
     pub(crate) orders: PerStage<CollectiveOrder>,
@@ -92,28 +119,28 @@ pub struct SyncNode<K: UpdateKernel> {
     pub(crate) runs: Vec<UnitRun>,
     pub(crate) effects: VecDeque<SyncEffect>,
     pub(crate) last_checkpoint: Option<PathBuf>,
+    /// Chunks in tables, by shard.
+    pub(crate) chunks: Vec<TableChunk>,
 }
 
 impl<K: UpdateKernel> SyncNode<K> {
     /// Creates the node of a peer.
     pub fn new(settings: NodeSettings<K>) -> Result<Self> {
-        let NodeSettings { plan, kernel, clip, rank, values, mut states, step } = settings;
+        let NodeSettings { plan, kernel, clip, rank, values, mut states, step, mut feedback } = settings;
         let values = plan.gather_values(&values);
         states.resize_with(plan.pieces.len(), K::State::default);
-        let mut compressors = Vec::with_capacity(plan.units.len());
-        for unit in &plan.units {
-            let piece = &plan.pieces[unit.pieces[0]];
-            compressors.push(match unit.compression {
-                _ if !unit.is_compressed() => None,
-                Compression::LowRank { .. } => Some(Compressor::for_matrix(unit.compression, piece.rows, piece.width)?),
-                compression => Some(Compressor::new(compression, unit.length)?),
-            });
-        }
-        let orders = PerStage::new(|stage| {
+        let compressors = feedback.compressors(&plan)?;
+        let carried = feedback.carried;
+        let chunks = chunks_of(&plan, rank, (&kernel, clip), (&values, &mut states), step)?;
+        let mut orders = PerStage::new(|stage| {
             let order = (0..plan.units.len()).map(UnitId::new);
             let order = order.filter(|unit| SyncStage::of(&plan.units[*unit].method).contains(&stage));
             CollectiveOrder::new(order.collect(), step)
         });
+        if !plan.sums_over_peers() {
+            let order: Vec<UnitId> = (0..plan.units.len()).map(UnitId::new).collect();
+            orders.iter_mut().for_each(|stage| stage.reorder(&order));
+        }
         let order_agreement = UnitOrderAgreement::new(&plan, step);
         let updated_units = plan.units.iter().filter(|unit| unit.is_updated_by(rank)).count();
         let applied = vec![step; plan.units.len()];
@@ -125,6 +152,7 @@ impl<K: UpdateKernel> SyncNode<K> {
             values,
             states,
             compressors,
+            carried,
             applied,
             orders,
             order_agreement,
@@ -134,18 +162,24 @@ impl<K: UpdateKernel> SyncNode<K> {
             runs: Vec::new(),
             effects: VecDeque::new(),
             last_checkpoint: None,
+            chunks,
         })
     }
 
     /// Event: a forward pass is complete. `loss` is the mean over the examples of this peer.
-    pub fn start_step(&mut self, step: u64, examples: u64, loss: f64, rate: f64) {
+    pub fn start_step(&mut self, step: u64, examples: u64, loss: f64, rate: f64) -> Result<()> {
+        let loss = if examples == 0 { 0.0 } else { loss };
         let numbers = vec![examples as f64, if examples == 0 { 0.0 } else { loss * examples as f64 }];
         self.steps.insert(step, StepProgress::new(&self.plan, examples, rate));
+        if !self.plan.sums_over_peers() {
+            return self.adopt_own_totals(step, examples, loss);
+        }
         self.effects.push_back(SyncEffect::Start {
             id: CollectiveId { step, source: CollectiveSource::Counts },
             channel: SyncChannel::Counts,
             op: CollectiveOp::SumNumbers { numbers },
         });
+        Ok(())
     }
 
     /// Event: the gradient of a variable is complete.
@@ -188,7 +222,10 @@ impl<K: UpdateKernel> SyncNode<K> {
     /// Tells whether all steps that have started are complete.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.steps.is_empty() && self.effects.is_empty() && !self.order_agreement.is_in_flight()
+        self.steps.is_empty()
+            && self.effects.is_empty()
+            && !self.order_agreement.is_in_flight()
+            && self.chunks.iter().all(|chunk| chunk.in_flight().is_none())
     }
 
     /// Copies the values of all pieces, and the optimizer states of those that this peer updates.
@@ -198,13 +235,42 @@ impl<K: UpdateKernel> SyncNode<K> {
         let copy = |piece: PieceId| PieceSnapshot {
             values: self.values[piece].clone(),
             state: self.plan.unit_of(piece).is_updated_by(self.rank).then(|| self.states[piece].clone()),
+            residual: self.carried[piece].clone(),
+            compressor: None,
         };
-        pieces.map(copy).collect()
+        let mut snapshot: Vec<PieceSnapshot<K::State>> = pieces.map(copy).collect();
+        for (piece, state) in self.chunk_states() {
+            snapshot[piece].state = Some(state);
+        }
+        for (unit, compressor) in self.plan.units.iter().zip(&self.compressors) {
+            let Some(compressor) = compressor.as_ref().filter(|_| unit.compression.has_error_feedback()) else {
+                continue;
+            };
+            let mut rest = compressor.residual();
+            for piece in &unit.pieces {
+                let (own, others) = rest.split_at(self.plan.pieces[*piece].layout.len());
+                (snapshot[*piece].residual, rest) = (own.to_vec(), others);
+            }
+            if matches!(unit.compression, Compression::LowRank { .. }) {
+                snapshot[unit.pieces[0]].compressor = Some(compressor.without_residual());
+            }
+        }
+        snapshot
+    }
+
+    /// Adds the parts of earlier gradients that have not been sent.
+    pub(crate) fn add_carried(&mut self, id: UnitId, gradient: &mut [f32]) {
+        let mut start = 0;
+        for piece in &self.plan.units[id].pieces {
+            let carried = std::mem::take(&mut self.carried[*piece]);
+            gradient[start..].iter_mut().zip(carried).for_each(|(number, carried)| *number += carried);
+            start += self.plan.pieces[*piece].layout.len();
+        }
     }
 
     /// Makes one transition; returns whether it could.
     fn make_transition(&mut self) -> Result<bool> {
-        if self.start_next_unit() {
+        if self.finish_next_chunk()? || self.start_next_chunk()? || self.start_next_unit() {
             return Ok(true);
         }
         for index in 0..self.runs.len() {
@@ -226,9 +292,12 @@ impl<K: UpdateKernel> SyncNode<K> {
         self.orders[SyncStage::Gradients].advance();
         let gradient = match unit.method {
             SyncMethod::AllReduce { .. } | SyncMethod::ParameterServer { .. } | SyncMethod::Gossip { .. } => {
-                progress.take_dense(unit, &self.plan)
+                let mut gradient = progress.take_dense(unit, &self.plan);
+                self.add_carried(id, &mut gradient);
+                gradient
             }
             SyncMethod::SufficientFactors | SyncMethod::ServedRows { .. } => progress.take_structured(unit),
+            SyncMethod::Table { .. } => unreachable!("units in tables take no turn"),
         };
         let compressor = self.compressors[id].take();
         let (sync, action) = UnitSync::begin(self.context(id, step), gradient, compressor);
@@ -304,7 +373,7 @@ impl<K: UpdateKernel> SyncNode<K> {
     }
 
     /// Stores the values with which a unit ends.
-    fn store(&mut self, id: UnitId, values: NewValues) {
+    pub(crate) fn store(&mut self, id: UnitId, values: NewValues) {
         let plan = &self.plan;
         let unit = &plan.units[id];
         match values {
@@ -328,31 +397,34 @@ impl<K: UpdateKernel> SyncNode<K> {
     }
 
     /// Completes a unit: publishes the variables whose pieces all have their new values.
-    fn finish_unit(&mut self, id: UnitId, step: u64) {
-        let Self { plan, values, steps, applied, effects, .. } = self;
+    pub(crate) fn finish_unit(&mut self, id: UnitId, step: u64) {
+        let plan = self.plan.clone();
         let unit = &plan.units[id];
-        applied[id] = step + 1;
-        let progress = steps.get_mut(&step).expect("a step is kept until its units are done");
+        self.applied[id] = step + 1;
+        let progress = self.steps.get_mut(&step).expect("a step is kept until its units are done");
         for piece in &unit.pieces {
             progress.updated_pieces[plan.pieces[*piece].variable] += 1;
         }
-        for variable in &unit.variables {
-            let shards = plan.shard_counts[*variable];
-            if progress.updated_pieces[*variable] == shards {
-                let mut own = plan.pieces.iter().zip(&*values).filter(|(piece, _)| piece.variable == *variable);
-                let values = if shards == 1 {
-                    own.next().map(|(_, values)| values.clone()).unwrap_or_default()
-                } else {
-                    let mut whole = vec![0.0; plan.model.variables[*variable].elements() as usize];
-                    own.for_each(|(piece, values)| piece.layout.scatter(values, &mut whole));
-                    whole
-                };
-                effects.push_back(SyncEffect::Publish { variable: *variable, values, version: step + 1 });
-            }
-        }
         progress.finished_units += 1;
-        effects.push_back(SyncEffect::UnitFinished { step, unit: id });
+        let updated = |variable: &&VariableId| progress.updated_pieces[**variable] == plan.shard_counts[**variable];
+        let complete: Vec<VariableId> = unit.variables.iter().filter(updated).copied().collect();
+        for variable in complete {
+            let values = self.values_of(variable);
+            self.effects.push_back(SyncEffect::Publish { variable, values, version: step + 1 });
+        }
+        self.effects.push_back(SyncEffect::UnitFinished { step, unit: id });
         self.retire_step(step);
+    }
+
+    /// Assembles the values of a variable from its pieces.
+    pub(crate) fn values_of(&self, variable: VariableId) -> Vec<f32> {
+        let mut own = self.plan.pieces.iter().zip(&self.values).filter(|(piece, _)| piece.variable == variable);
+        if self.plan.shard_counts[variable] == 1 {
+            return own.next().map(|(_, values)| values.clone()).unwrap_or_default();
+        }
+        let mut whole = vec![0.0; self.plan.model.variables[variable].elements() as usize];
+        own.for_each(|(piece, values)| piece.layout.scatter(values, &mut whole));
+        whole
     }
 
     /// Forgets a step with all its units complete. A peer that updates nothing may have all values

@@ -20,6 +20,30 @@ impl<K: UpdateKernel> SyncNode<K> {
             return Err(Error::EmptyStep { step: step + 1 });
         }
         let loss = losses / examples;
+        self.check_loss(step, loss)?;
+        let problem = "counts completed for a step that is not in flight";
+        let progress = self.steps.get_mut(&step).ok_or(Error::Driver { step: step + 1, problem })?;
+        progress.total = Some(examples);
+        self.effects.push_back(SyncEffect::RecordLoss { step, loss });
+        self.retire_step(step);
+        Ok(())
+    }
+
+    /// Uses the examples and loss of this peer as the totals of a step in which nothing is summed
+    /// over peers.
+    pub(crate) fn adopt_own_totals(&mut self, step: u64, examples: u64, loss: f64) -> Result<()> {
+        self.check_loss(step, loss)?;
+        if let Some(progress) = self.steps.get_mut(&step) {
+            progress.total = Some(examples as f64);
+        }
+        if examples > 0 {
+            self.effects.push_back(SyncEffect::RecordLoss { step, loss });
+        }
+        self.retire_step(step);
+        Ok(())
+    }
+
+    fn check_loss(&self, step: u64, loss: f64) -> Result<()> {
         if !loss.is_finite() {
             let mut pieces = self.plan.pieces.iter().zip(&self.values);
             let bad = pieces.find(|(_, values)| values.iter().any(|value| !value.is_finite()));
@@ -28,11 +52,6 @@ impl<K: UpdateKernel> SyncNode<K> {
             });
             return Err(Error::NotFinite { step: step + 1, quantity, last_checkpoint: self.last_checkpoint.clone() });
         }
-        let problem = "counts completed for a step that is not in flight";
-        let progress = self.steps.get_mut(&step).ok_or(Error::Driver { step: step + 1, problem })?;
-        progress.total = Some(examples);
-        self.effects.push_back(SyncEffect::RecordLoss { step, loss });
-        self.retire_step(step);
         Ok(())
     }
 

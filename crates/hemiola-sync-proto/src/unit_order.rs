@@ -29,6 +29,10 @@ pub(crate) enum UnitOrderAgreement {
 
 impl UnitOrderAgreement {
     pub(crate) fn new(plan: &SyncPlan, first_step: u64) -> Self {
+        if !plan.sums_over_peers() {
+            // Nothing waits for all peers; gossip averages in the order of the plan.
+            return Self::Agreed;
+        }
         Self::Collecting { first_step, arrived: Vec::new(), missing: plan.model.variables.len() }
     }
 

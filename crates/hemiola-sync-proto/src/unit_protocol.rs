@@ -130,6 +130,7 @@ impl UnitSync {
                 let (sync, action) = GossipUnitSync::begin(gradient);
                 (Self::Gossip(sync), action)
             }
+            SyncMethod::Table { .. } => unreachable!("units in tables take no turn"),
         }
     }
 }

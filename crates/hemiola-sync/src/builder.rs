@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::model_sync::ModelSync;
 use crate::parameter_store::ParameterStore;
 use crate::strategy_choice::{DEFAULT_LINK, LinkSource, StrategyRequest};
-use crate::sync_thread::{SyncEvent, SyncThread};
+use crate::sync_thread::SyncThread;
 use crate::trace::TraceRecorder;
 use hemiola_array::files::{OsFileSystem, SharedFileSystem};
 use hemiola_cluster::{Cluster, Result};
@@ -152,27 +152,23 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
         let Self { cluster, model, mut values, kernel, clip, trace, files, .. } = self;
 
         let plan = Arc::new(SyncPlan::new(&model, &strategy.strategy).map_err(Error::from)?);
-        let (mut step, mut states, mut attachments) = (0, Vec::new(), None);
-        match restored {
-            Some(mut restored) => {
-                step = restored.step;
-                values = std::mem::take(&mut restored.values);
-                attachments = Some(std::mem::take(&mut restored.attachments));
-                states = restored.piece_states(&plan, &kernel)?;
-            }
-            None => broadcast_initial_values(&cluster, &mut values)?,
-        }
+        let (rank, mut attachments) = (cluster.rank(), None);
+        let settings = if let Some(mut restored) = restored {
+            attachments = Some(std::mem::take(&mut restored.attachments));
+            let (step, values, feedback) = (restored.step, restored.values_for(&plan), restored.feedback(&plan));
+            let states = restored.piece_states(&plan, &kernel)?;
+            NodeSettings { plan: plan.clone(), kernel: kernel.clone(), clip, rank, values, states, step, feedback }
+        } else {
+            broadcast_initial_values(&cluster, &mut values)?;
+            NodeSettings::new(plan.clone(), kernel.clone(), rank, values).clip(clip)
+        };
+        let step = settings.step;
         let trace = trace.then(|| Arc::new(TraceRecorder::new(cluster.env().clone())));
-        let rank = cluster.rank();
-        let settings = NodeSettings { plan: plan.clone(), kernel: kernel.clone(), clip, rank, values, states, step };
         let store = Arc::new(ParameterStore::new(settings.values.clone(), step, cluster.peer_handle()));
         let node = SyncNode::new(settings).map_err(Error::from)?;
 
         let (events, receiver) = mpsc::channel();
-        let waking = events.clone();
-        // The error is handled as in `ModelSync::send`.
-        let wake = move || waking.send(SyncEvent::CollectiveReady).unwrap_or(());
-        let thread = SyncThread::new(&cluster, &plan, node, (store.clone(), trace.clone()), wake)?;
+        let thread = SyncThread::new(&cluster, &plan, node, (store.clone(), trace.clone()), &events)?;
         let body = Box::new(move || thread.run(&receiver));
         let thread = cluster.env().spawn(format!("sync-{rank}"), body).map_err(hemiola_cluster::Error::Thread)?;
         let accumulated = Arc::new(Mutex::new(AccumulatedGradients::new(plan.structured.clone())));

@@ -2,23 +2,28 @@
 //!
 //! The folder is written by the `save` module of `hemiola-array` (safetensors files and a
 //! manifest). It has an array `values.NAME` for each variable as a matrix, `moment-K.NAME` for each
-//! moment vector of the optimizer, a note, and what the caller attaches. All of it becomes visible
-//! by one rename, and if the newest checkpoint is damaged, the one before is read with a warning.
-//! **Invariant:** no value in it depends on peers or strategy, so any number of peers with any
-//! strategy can resume from it. The one exception is the state of an opaque optimizer, which is
+//! moment vector of the optimizer, a note, and what the caller attaches. Where peers differ, there
+//! are [arrays with a row per peer](crate::peer_arrays): `residual.NAME`, and under gossip
+//! averaging `copy.NAME` and `copy-moment-K.NAME`. All of it becomes visible by one rename, and if
+//! the newest checkpoint is damaged, the one before is read with a warning.
+//! **Invariant:** any number of peers with any strategy can resume from it, and nothing of the
+//! state of a training is missing. The one exception is the state of an opaque optimizer, which is
 //! saved by piece. The note keeps the strategy, so that a resumed run repeats the bits of an
 //! undisturbed one.
 
 use crate::error::Error;
+use crate::peer_arrays::{self, COPY, COPY_MOMENT, PeerRows, RESIDUAL, SavedArray};
 use crate::strategy_choice::StrategyRecord;
 use hemiola_array::files::SharedFileSystem;
 use hemiola_array::save::{Manifest, PartReader, PartWriter};
 use hemiola_array::{DenseArray, Shape};
 use hemiola_cluster::{Cluster, Result};
-use hemiola_collective::{CollectiveExt, ReduceOp};
+use hemiola_collective::{CollectiveExt, Compressor, ReduceOp};
 use hemiola_core::{ErrorKind, Rank};
 use hemiola_strategy::ModelSpec;
-use hemiola_sync_proto::{PieceId, PieceSnapshot, SyncMethod, SyncPlan, SyncUnit, UpdateKernel, VariablePiece};
+use hemiola_sync_proto::{
+    ErrorFeedback, PieceId, PieceSnapshot, SyncMethod, SyncPlan, SyncUnit, UpdateKernel, VariableId, VariablePiece,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -45,6 +50,13 @@ pub trait StateArchive: UpdateKernel + Clone + Send + 'static {
     /// Creates the state of a piece from its moment vectors and the number of updates.
     fn state_of(&self, updates: u64, moments: Vec<Vec<f32>>) -> Self::State;
 
+    /// Returns the number of updates of a state. `None`, the default, takes the number of steps; in
+    /// tables that apply the gradients of peers one by one, there are more.
+    fn update_count(&self, state: &Self::State) -> Option<u64> {
+        let _ = state;
+        None
+    }
+
     /// Returns the parts of an opaque state.
     fn save_opaque(&self, state: &Self::State) -> std::result::Result<Vec<NamedArray>, String>;
 
@@ -70,6 +82,12 @@ struct NetNote {
     /// Opaque optimizer state, by variable and shard.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     foreign: BTreeMap<String, Vec<NamedArray>>,
+    /// Number of updates by variable, where it differs from the number of steps.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    updates: BTreeMap<String, u64>,
+    /// Compressors without their residuals, by variable and shard.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    compressors: BTreeMap<String, Compressor>,
 }
 
 /// Piece with the unit that tells which peer owns its state.
@@ -91,7 +109,7 @@ impl<'a> OwnedPiece<'a> {
         match &self.unit.method {
             SyncMethod::AllReduce { .. } | SyncMethod::SufficientFactors | SyncMethod::Gossip { .. }
                 if me == Rank::ROOT => {}
-            SyncMethod::ParameterServer { owner } if *owner == me => {}
+            SyncMethod::ParameterServer { owner } | SyncMethod::Table { owner, .. } if *owner == me => {}
             SyncMethod::ServedRows { owners } => {
                 let (rows, width) = (self.piece.rows, self.piece.width);
                 for row in (0..rows).filter(|row| owners[row % owners.len()] != me) {
@@ -104,7 +122,7 @@ impl<'a> OwnedPiece<'a> {
 
     fn is_saved_by(&self, me: Rank) -> bool {
         match &self.unit.method {
-            SyncMethod::ParameterServer { owner } => *owner == me,
+            SyncMethod::ParameterServer { owner } | SyncMethod::Table { owner, .. } => *owner == me,
             _ => me == Rank::ROOT,
         }
     }
@@ -181,7 +199,7 @@ pub(crate) fn save<K: StateArchive>(
             foreign.extend(part.map_err(|problem| folder.failed(CheckpointProblem::usage(problem)))?);
         }
     }
-    let mut arrays: Vec<(String, [usize; 2], Vec<f32>)> = Vec::new();
+    let mut arrays: Vec<SavedArray> = Vec::new();
     for (index, variable) in saved.plan.model.variables.iter().enumerate() {
         let (rows, width) = variable.matrix();
         let pieces = || snapshot.iter().zip(OwnedPiece::all(saved.plan));
@@ -202,22 +220,58 @@ pub(crate) fn save<K: StateArchive>(
             arrays.push((format!("moment-{moment}.{}", variable.name), [rows, width], whole));
         }
     }
-    let written = if cluster.is_root() { write(folder, saved, foreign, arrays).err() } else { None };
+    peer_arrays::add(cluster, &collectives, saved, snapshot, &mut arrays)?;
+    let notes = SavedNotes {
+        foreign,
+        updates: gather_updates(cluster, saved, snapshot)?,
+        // They are equal on all peers.
+        compressors: snapshot
+            .iter()
+            .zip(&saved.plan.pieces)
+            .filter_map(|(snapshot, piece)| Some((piece_key(piece, saved.plan), snapshot.compressor.clone()?)))
+            .collect(),
+    };
+    let written = if cluster.is_root() { write(folder, saved, notes, arrays).err() } else { None };
     let problem = cluster.broadcast(written.map(CheckpointProblem::from))?;
     problem.map_or(Ok(()), |problem| Err(folder.failed(problem)))
+}
+
+/// *Collective.* Returns the numbers of updates that differ from the number of steps, by variable.
+fn gather_updates<K: StateArchive>(
+    cluster: &Cluster,
+    saved: &CheckpointContents<'_, K>,
+    snapshot: &[PieceSnapshot<K::State>],
+) -> Result<BTreeMap<String, u64>> {
+    let count = |snapshot: &PieceSnapshot<K::State>| saved.kernel.update_count(snapshot.state.as_ref()?);
+    let pieces = snapshot.iter().zip(&saved.plan.pieces);
+    let counts = pieces.filter_map(|(snapshot, piece)| Some((piece.variable.index() as u64, count(snapshot)?)));
+    let mine: Vec<(u64, u64)> = counts.filter(|(_, count)| *count != saved.step).collect();
+    let mut updates = BTreeMap::new();
+    for (variable, count) in cluster.all_gather(mine)?.into_iter().flatten() {
+        let most: &mut u64 = updates.entry(saved.plan.name(VariableId::new(variable as usize)).to_owned()).or_default();
+        *most = count.max(*most);
+    }
+    Ok(updates)
+}
+
+/// Parts of the note that peers have gathered.
+struct SavedNotes {
+    foreign: BTreeMap<String, Vec<NamedArray>>,
+    updates: BTreeMap<String, u64>,
+    compressors: BTreeMap<String, Compressor>,
 }
 
 fn write<K: StateArchive>(
     folder: CheckpointFolder<'_>,
     saved: &CheckpointContents<'_, K>,
-    foreign: BTreeMap<String, Vec<NamedArray>>,
-    arrays: Vec<(String, [usize; 2], Vec<f32>)>,
+    SavedNotes { foreign, updates, compressors }: SavedNotes,
+    arrays: Vec<SavedArray>,
 ) -> hemiola_array::Result<()> {
     let saving = PartWriter::begin_on(folder.files, folder.path)?;
     let mut manifest = Manifest { metadata: saved.attachments.clone(), ..Manifest::default() };
     let (step, variables) = (saved.step, saved.plan.model.clone());
     let (optimizer, strategy) = (saved.kernel.rule_name(), Some(saved.strategy.clone()));
-    let note = NetNote { format: FORMAT, step, optimizer, variables, strategy, foreign };
+    let note = NetNote { format: FORMAT, step, optimizer, variables, strategy, foreign, updates, compressors };
     manifest.metadata.insert(NOTE.to_owned(), serde_json::to_value(note).expect("a note is plain data"));
     for (name, shape, numbers) in arrays {
         let array = DenseArray::from_cells(Shape::new(shape), &numbers)?;
@@ -238,6 +292,12 @@ pub(crate) struct RestoredModel {
     /// Moment vectors, by moment and variable.
     moments: Vec<Vec<Vec<f32>>>,
     foreign: BTreeMap<String, Vec<NamedArray>>,
+    updates: BTreeMap<String, u64>,
+    compressors: BTreeMap<String, Compressor>,
+    /// On the root until the arrays are sent to all: arrays with a row per peer, by name.
+    read_rows: BTreeMap<String, (usize, Vec<f32>)>,
+    /// Arrays with a row per peer, by name.
+    rows: BTreeMap<String, PeerRows>,
 }
 
 /// Facts of a checkpoint that peer 0 sends to the others, besides the arrays.
@@ -246,6 +306,10 @@ struct RestoredFacts {
     step: u64,
     vectors: usize,
     foreign: BTreeMap<String, Vec<NamedArray>>,
+    updates: BTreeMap<String, u64>,
+    compressors: BTreeMap<String, Compressor>,
+    /// Arrays with a row per peer: name, number of rows, and length of a row.
+    rows: Vec<(String, usize, usize)>,
     /// As text, because JSON describes itself, which the wire format cannot carry.
     attachments: String,
     /// As text, too: the wire format does not support the tagged enums of a strategy.
@@ -265,6 +329,13 @@ pub(crate) fn load<K: StateArchive>(
             step: restored.step,
             vectors: restored.moments.len(),
             foreign: restored.foreign.clone(),
+            updates: restored.updates.clone(),
+            compressors: restored.compressors.clone(),
+            rows: restored
+                .read_rows
+                .iter()
+                .map(|(name, (rows, numbers))| (name.clone(), *rows, numbers.len() / rows.max(&1)))
+                .collect(),
             attachments: serde_json::to_string(&restored.attachments).expect("attachments are plain data"),
             strategy: serde_json::to_string(&restored.strategy).expect("a strategy is plain data"),
         };
@@ -272,7 +343,7 @@ pub(crate) fn load<K: StateArchive>(
     });
     let Some(facts) = cluster.broadcast(facts)? else { return Ok(None) };
     let Some(facts) = facts.map_err(|problem| folder.failed(problem))? else { return Ok(None) };
-    let RestoredFacts { step, vectors, foreign, attachments, strategy } = facts;
+    let RestoredFacts { step, vectors, foreign, updates, compressors, rows, attachments, strategy } = facts;
     let mut restored = if let Some(Ok(Some(restored))) = read {
         restored
     } else {
@@ -285,11 +356,20 @@ pub(crate) fn load<K: StateArchive>(
             strategy: serde_json::from_str(&strategy).map_err(parse)?,
             moments: (0..vectors).map(|_| empty()).collect(),
             foreign,
+            updates,
+            compressors,
+            read_rows: BTreeMap::new(),
+            rows: BTreeMap::new(),
         }
     };
     let collectives = cluster.communicator()?;
     for numbers in restored.values.iter_mut().chain(restored.moments.iter_mut().flatten()) {
         collectives.broadcast(Rank::ROOT, numbers)?;
+    }
+    for (name, count, length) in rows {
+        let (_, all) = restored.read_rows.remove(&name).unwrap_or_default();
+        let rows = peer_arrays::scatter(cluster, &collectives, (count, length), &all)?;
+        restored.rows.insert(name, rows);
     }
     Ok(Some(restored))
 }
@@ -345,7 +425,34 @@ fn read_generation<K: StateArchive>(
     let moments = (0..vectors)
         .map(|vector| of_all(format!("moment-{vector}")))
         .collect::<std::result::Result<_, CheckpointProblem>>()?;
-    Ok(RestoredModel { step: note.step, values, attachments, strategy: note.strategy, moments, foreign: note.foreign })
+    let NetNote { step, strategy, foreign, updates, compressors, .. } = note;
+    let (read_rows, rows) = (read_peer_arrays(loading, variables)?, BTreeMap::new());
+    Ok(RestoredModel { step, values, attachments, strategy, moments, foreign, updates, compressors, read_rows, rows })
+}
+
+/// Reads the arrays that have a row per peer, with their number of rows.
+fn read_peer_arrays(
+    loading: &PartReader,
+    variables: &ModelSpec,
+) -> std::result::Result<BTreeMap<String, (usize, Vec<f32>)>, CheckpointProblem> {
+    let mut all = BTreeMap::new();
+    for variable in &variables.variables {
+        let suffix = format!(".{}", variable.name);
+        let is_of_peers = |name: &&String| {
+            let prefix = name.strip_suffix(&suffix);
+            prefix.is_some_and(|prefix| [RESIDUAL, COPY].contains(&prefix) || prefix.starts_with(COPY_MOMENT))
+        };
+        for name in loading.manifest().arrays.keys().filter(is_of_peers) {
+            let (_, array) = loading.read_dense::<f32, 2>(name, 0)?;
+            let [rows, length] = array.shape().extents();
+            if rows == 0 || length as u64 != variable.elements() {
+                let problem = format!("array `{name}` has the shape {:?}", array.shape().extents());
+                return Err(CheckpointProblem::usage(problem));
+            }
+            all.insert(name.clone(), (rows, read_array(loading, name, (rows, length))?));
+        }
+    }
+    Ok(all)
 }
 
 /// Reads a matrix of this shape, all of whose elements must be finite.
@@ -368,16 +475,54 @@ fn read_array(
 }
 
 impl RestoredModel {
+    /// Returns the values of each variable on this peer: where copies differed, its own ones under
+    /// gossip averaging on as many peers, and their mean otherwise.
+    pub(crate) fn values_for(&mut self, plan: &SyncPlan) -> Vec<Vec<f32>> {
+        let mut values = std::mem::take(&mut self.values);
+        for (index, whole) in values.iter_mut().enumerate() {
+            let variable = VariableId::new(index);
+            if let Some(rows) = self.rows.get(&format!("{COPY}.{}", plan.name(variable))) {
+                *whole = own_or_mean(rows, plan, variable);
+            }
+        }
+        values
+    }
+
+    /// Returns what compressors had not sent, as the share of this peer.
+    pub(crate) fn feedback(&self, plan: &SyncPlan) -> ErrorFeedback {
+        let mut feedback = ErrorFeedback::default();
+        for (index, piece) in plan.pieces.iter().enumerate() {
+            let mut own = Vec::new();
+            if let Some(rows) = self.rows.get(&format!("{RESIDUAL}.{}", plan.name(piece.variable))) {
+                piece.layout.gather(&rows.share(plan.peers), &mut own);
+            }
+            feedback.carried.push(own);
+            if let Some(compressor) = self.compressors.get(&piece_key(piece, plan)) {
+                feedback.saved.push((PieceId::new(index), compressor.clone()));
+            }
+        }
+        feedback
+    }
+
     /// Returns the optimizer state of every piece.
     pub(crate) fn piece_states<K: StateArchive>(mut self, plan: &SyncPlan, kernel: &K) -> Result<Vec<K::State>> {
         let mut states = Vec::with_capacity(plan.pieces.len());
+        for (vector, moment) in self.moments.iter_mut().enumerate() {
+            for (index, whole) in moment.iter_mut().enumerate() {
+                let variable = VariableId::new(index);
+                if let Some(rows) = self.rows.get(&format!("{COPY_MOMENT}-{vector}.{}", plan.name(variable))) {
+                    *whole = own_or_mean(rows, plan, variable);
+                }
+            }
+        }
         for piece in &plan.pieces {
             let own = |vector: &Vec<Vec<f32>>| {
                 let mut own = Vec::with_capacity(piece.layout.len());
                 piece.layout.gather(&vector[piece.variable], &mut own);
                 own
             };
-            let mut state = kernel.state_of(self.step, self.moments.iter().map(own).collect());
+            let updates = self.updates.get(plan.name(piece.variable)).copied().unwrap_or(self.step);
+            let mut state = kernel.state_of(updates, self.moments.iter().map(own).collect());
             if let Some(saved) = self.foreign.remove(&piece_key(piece, plan)) {
                 kernel.load_opaque(saved, &mut state).map_err(Error::Failed)?;
             }
@@ -391,5 +536,14 @@ impl RestoredModel {
             return Err(Error::Unsupported { feature, reason }.into());
         }
         Ok(states)
+    }
+}
+
+/// Returns the row of this peer where the variable is averaged by gossip, and the mean of all rows
+/// otherwise.
+fn own_or_mean(rows: &PeerRows, plan: &SyncPlan, variable: VariableId) -> Vec<f32> {
+    match &rows.own {
+        Some(own) if plan.is_gossip(variable) => own.clone(),
+        _ => rows.mean(),
     }
 }

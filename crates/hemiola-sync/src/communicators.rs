@@ -4,7 +4,9 @@
 //! order within a channel.
 
 use hemiola_cluster::{Cluster, Result};
-use hemiola_collective::{CollectiveExt, Communicator, Gossip, GossipExt, PendingCollective, PendingCompressed};
+use hemiola_collective::{
+    CollectiveExt, Communicator, Gossip, GossipExt, GossipStats, PendingCollective, PendingCompressed,
+};
 use hemiola_core::Rank;
 use hemiola_sync_proto::{CallPlan, CollectiveOp, CollectiveOutput, SyncChannel, SyncMethod, SyncPlan, UnitId};
 
@@ -33,8 +35,10 @@ impl SyncCommunicators {
         let mut gossip = Vec::new();
         for unit in &plan.units {
             gossip.push(match &unit.method {
-                SyncMethod::Gossip { topology } => {
-                    Some(cluster.gossip::<f32>(&cluster.graph(topology)?, unit.length).build()?)
+                SyncMethod::Gossip { topology, synchronization } => {
+                    let graph = cluster.graph(topology)?;
+                    let gossip = cluster.gossip::<f32>(&graph, unit.length).synchronization(*synchronization);
+                    Some(gossip.build()?)
                 }
                 _ => None,
             });
@@ -63,11 +67,27 @@ impl SyncCommunicators {
         })
     }
 
-    /// Averages the values of a unit with those of its neighbours. Blocks until they have sent
-    /// theirs, or until the deadline of the cluster.
+    /// Averages the values of a unit with those of its neighbours. With NOTIFY-ACK, blocks until
+    /// they have sent theirs, and with a barrier until all peers have; or until the deadline of the
+    /// cluster.
     pub(crate) fn average(&mut self, unit: UnitId, values: &mut [f32]) -> Result<()> {
         let gossip = self.gossip[unit].as_mut().expect("only units with gossip average");
         gossip.average(values).map(drop)
+    }
+
+    /// Totals over all gossip averages of this peer; `None` without a unit that has one.
+    pub(crate) fn gossip_stats(&self) -> Option<GossipStats> {
+        let mut units = self.gossip.iter().flatten().map(Gossip::stats);
+        let first = units.next()?.clone();
+        Some(units.fold(first, |mut sum, unit| {
+            sum.reduces += unit.reduces;
+            sum.consistent += unit.consistent;
+            sum.stale += unit.stale;
+            sum.torn += unit.torn;
+            sum.missing += unit.missing;
+            sum.bytes += unit.bytes;
+            sum
+        }))
     }
 }
 

@@ -4,8 +4,9 @@
 //! [`ModelSync`] takes the variables of a model (names, shapes, kinds of gradients, initial values)
 //! and an [`UpdateKernel`], the arithmetic of a framework. A framework binding then runs passes:
 //! it waits for values, hands over gradients as they become complete, and ends the step. One thread
-//! per peer synchronizes meanwhile: all-reduce, parameter server, sufficient factors, served rows
-//! or gossip averaging, as the strategy says. `hemiola-nn` is the binding to Burn.
+//! per peer synchronizes meanwhile: all-reduce, parameter server (reduce and broadcast, or tables
+//! with clocks), sufficient factors, served rows or gossip averaging, as the strategy says.
+//! `hemiola-nn` is the binding to Burn.
 //!
 //! The protocol is the sans-I/O [`SyncNode`](hemiola_sync_proto::SyncNode). This crate gives it
 //! a thread, communicators and a store of values. `README.md` beside this crate's manifest is the
@@ -19,9 +20,11 @@
 //! | `agreement` | comparison of models and settings between peers |
 //! | `gradient_sender` | [`GradientSender`]: gradients from a backward pass to the thread |
 //! | `sync_thread` | the synchronization thread, which drives the node |
+//! | `table_endpoint` | channel of the model's tables |
 //! | `communicators` | communicators of the node's channels, and collectives in flight |
 //! | `parameter_store` | newest values of each variable, which a forward pass waits for |
 //! | `checkpoint` | training state on disk; [`StateArchive`] |
+//! | `peer_arrays` | arrays of a checkpoint with a row per peer: residuals and diverged copies |
 //! | [`trace`] | timeline of passes, waits and messages |
 //! | [`error`] | errors of this crate |
 
@@ -33,8 +36,10 @@ pub mod error;
 mod gradient_sender;
 mod model_sync;
 mod parameter_store;
+mod peer_arrays;
 mod strategy_choice;
 mod sync_thread;
+mod table_endpoint;
 pub mod trace;
 
 pub use agreement::agree_on_success;

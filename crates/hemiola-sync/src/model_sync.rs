@@ -10,6 +10,7 @@ use crate::sync_thread::SyncEvent;
 use crate::trace::{TraceLane, TraceRecorder, TraceSpan};
 use hemiola_array::files::SharedFileSystem;
 use hemiola_cluster::{Cluster, Result, WaitReason};
+use hemiola_collective::GossipStats;
 use hemiola_core::{ThreadHandle, Waiter};
 use hemiola_strategy::{ModelSpec, Strategy, StrategyExplanation};
 use hemiola_sync_proto::{AccumulatedGradients, PieceSnapshot, SyncPlan, VariableId};
@@ -99,10 +100,18 @@ impl<K: StateArchive> ModelSync<K> {
     }
 
     /// Returns the newest step with a known loss, and the mean loss over the examples of all peers
-    /// in it. Peers may know different steps.
+    /// in it. Peers may know different steps. In a plan of tables or gossip averaging alone, it is
+    /// the loss of this peer.
     #[must_use]
     pub fn loss(&self) -> Option<(u64, f64)> {
         self.store.loss()
+    }
+
+    /// Returns the totals over all gossip averages of this peer: how many were consistent, and what
+    /// the others lacked. `None` without gossip averaging, or before its first average.
+    #[must_use]
+    pub fn gossip_stats(&self) -> Option<GossipStats> {
+        self.store.gossip()
     }
 
     /// Begins a pass and returns the sender of its gradients.
@@ -147,8 +156,8 @@ impl<K: StateArchive> ModelSync<K> {
     }
 
     /// Ends a pass. After the last pass of a step, variables without a gradient count as zero. Waits
-    /// for values that the forward pass was due to read and did not, so that this peer is at most
-    /// one step beyond the staleness bound ahead of the others.
+    /// for values that the forward pass was due to read and did not, so that this peer is at
+    /// most one step beyond the staleness bound ahead of the others.
     ///
     /// Fails with an error of this step or of an earlier one, since synchronization continues after
     /// a step.
@@ -167,9 +176,10 @@ impl<K: StateArchive> ModelSync<K> {
         self.store.check()
     }
 
-    /// *Collective.* Waits until all steps are complete and all values have arrived.
+    /// *Collective.* Waits until all steps of all peers are complete and all values have arrived.
+    /// Copies of tables are equal on all peers then, whatever their consistency model.
     pub fn wait(&mut self) -> Result<()> {
-        self.drain(false).map(drop)
+        self.settle(false).map(drop)
     }
 
     /// *Collective.* Saves values, optimizer state and the number of steps. The folder is replaced
@@ -181,7 +191,7 @@ impl<K: StateArchive> ModelSync<K> {
     /// *Collective.* Saves as [`save`](Self::save) does, together with values of the program. Peer 0
     /// stores its own.
     pub fn save_with(&mut self, folder: &Path, attachments: &Attachments) -> Result<()> {
-        let snapshot = self.drain(true)?;
+        let snapshot = self.settle(true)?;
         let contents = CheckpointContents {
             step: self.step,
             attachments,
@@ -226,6 +236,21 @@ impl<K: StateArchive> ModelSync<K> {
         let _ = self.events.send(event);
     }
 
+    /// *Collective.* Waits until all steps are complete. If copies of tables may differ, it reads
+    /// the newest values of all after the last update of every peer, and before the next one of
+    /// any.
+    fn settle(&self, copies: bool) -> Result<Vec<PieceSnapshot<K::State>>> {
+        if !self.plan.has_stale_tables() {
+            return self.drain(copies);
+        }
+        self.drain(false)?;
+        self.cluster.barrier()?;
+        self.send(SyncEvent::RefreshTables);
+        let snapshot = self.drain(copies)?;
+        self.cluster.barrier()?;
+        Ok(snapshot)
+    }
+
     /// Waits until all steps are complete. With `copies`, the snapshot holds the values and states
     /// of this peer. Every collective of the thread has a deadline; a step whose gradients never
     /// come ends at the deadline here.
@@ -258,7 +283,15 @@ impl<K: StateArchive> Drop for ModelSync<K> {
         if !std::thread::panicking() {
             // Collectives in flight must complete, since other peers wait for them.
             // An error was returned by an earlier call, or nobody asks for it any more.
-            let _ = self.drain(false);
+            let drained = self.drain(false);
+            if drained.is_ok() {
+                // Other peers may still train with the tables here.
+                self.send(SyncEvent::Finish);
+                if let Some(thread) = self.thread.take() {
+                    thread.join();
+                }
+                return;
+            }
         }
         self.send(SyncEvent::Shutdown);
         if let Some(thread) = self.thread.take() {

@@ -6,6 +6,7 @@
 //! deadline of the cluster is such a failure.
 
 use hemiola_cluster::{PeerHandle, WaitContext, WaitReason};
+use hemiola_collective::GossipStats;
 use hemiola_core::Waiter;
 use hemiola_sync_proto::VariableId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -22,6 +23,8 @@ struct StoreState {
     failure: Option<TrainingFailure>,
     /// Newest step with a known loss, and that loss.
     loss: Option<(u64, f64)>,
+    /// Totals over all gossip averages of this peer.
+    gossip: Option<GossipStats>,
 }
 
 struct VariableSlot {
@@ -47,7 +50,7 @@ impl ParameterStore {
     /// Creates a store whose values contain `version` updates.
     pub(crate) fn new(values: Vec<Vec<f32>>, version: u64, peer_handle: PeerHandle) -> Self {
         let slots = values.into_iter().map(|values| VariableSlot { length: values.len(), values, version }).collect();
-        let state = Mutex::new(StoreState { slots, failure: None, loss: None });
+        let state = Mutex::new(StoreState { slots, failure: None, loss: None, gossip: None });
         Self { state, changed: Condvar::new(), peer_handle }
     }
 
@@ -100,6 +103,16 @@ impl ParameterStore {
     /// Returns the newest step with a known loss, and that loss.
     pub(crate) fn loss(&self) -> Option<(u64, f64)> {
         self.state.lock().loss
+    }
+
+    /// Records the totals over all gossip averages of this peer.
+    pub(crate) fn record_gossip(&self, stats: Option<GossipStats>) {
+        self.state.lock().gossip = stats;
+    }
+
+    /// Returns the totals over all gossip averages of this peer.
+    pub(crate) fn gossip(&self) -> Option<GossipStats> {
+        self.state.lock().gossip.clone()
     }
 
     /// Ends every wait. Only the first failure is kept.

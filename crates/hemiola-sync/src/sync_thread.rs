@@ -1,18 +1,22 @@
 //! The synchronization thread: drives the node of a peer with events and executes its effects.
 //!
 //! **Invariants.** A failure is reported once, to the next caller, and nothing is started after it.
-//! The thread blocks on its event channel only, never on a message, except in gossip averaging.
+//! The thread blocks on its event channel only, never on a message, except in gossip averaging and
+//! while the network has no room for a table message.
 //!
 //! **Bound.** No sender waits for the channel. The end of a step waits for the values of every variable
-//! that its forward pass needed, so a peer is at most the staleness bound plus one step ahead of the
-//! thread: the channel holds one gradient of each variable for each of these steps, and one event for
-//! each collective in flight.
+//! that its forward pass needed, so a peer is at most the staleness bound plus one step
+//! ahead of the thread: the channel holds one gradient of each variable for each of these steps,
+//! one event for each collective in flight, and for each chunk in a table one update of each peer
+//! and one reply.
 
 use crate::communicators::{PendingSync, SyncCommunicators};
 use crate::error::Error;
 use crate::parameter_store::ParameterStore;
+use crate::table_endpoint::TableEndpoint;
 use crate::trace::{TraceLane, TraceRecorder};
 use hemiola_cluster::{Cluster, Result};
+use hemiola_core::{Message, RECHECK_INTERVAL};
 use hemiola_sync_proto::{
     CollectiveId, CollectiveOutput, GradientPayload, PieceSnapshot, SyncEffect, SyncNode, SyncPlan, UnitId,
     UpdateKernel, VariableId,
@@ -20,7 +24,7 @@ use hemiola_sync_proto::{
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 
 /// Event that the thread handles; `S` is the optimizer state of a piece.
 pub(crate) enum SyncEvent<S> {
@@ -39,6 +43,13 @@ pub(crate) enum SyncEvent<S> {
     },
     /// A collective in flight has completed.
     CollectiveReady,
+    /// A table message of another peer has arrived. `None` if messages are queued, or if a peer is
+    /// lost.
+    TableMessage(Option<Message>),
+    /// Asks for the newest values of all tables.
+    RefreshTables,
+    /// This peer trains no further step; its tables serve the others until they have finished.
+    Finish,
     /// Asks for a reply once all steps are complete. With `copies`, the reply holds values and
     /// states.
     Drain {
@@ -62,6 +73,10 @@ pub(crate) struct SyncThread<K: UpdateKernel> {
     store: Arc<ParameterStore>,
     trace: Option<UnitTracer>,
     drains: Vec<DrainRequest<K::State>>,
+    plan: Arc<SyncPlan>,
+    tables: TableEndpoint,
+    /// This peer trains no further step.
+    finished: bool,
     failed: bool,
 }
 
@@ -72,16 +87,23 @@ impl<K: UpdateKernel> SyncThread<K> {
         plan: &Arc<SyncPlan>,
         node: SyncNode<K>,
         (store, trace): (Arc<ParameterStore>, Option<Arc<TraceRecorder>>),
-        wake: impl Fn() + Send + Sync + Clone + 'static,
+        events: &Sender<SyncEvent<K::State>>,
     ) -> Result<Self> {
+        let (waking, receiving) = (events.clone(), events.clone());
+        // The errors are handled as in `ModelSync::send`.
+        let wake = move || waking.send(SyncEvent::CollectiveReady).unwrap_or(());
         let communicators = SyncCommunicators::new(cluster, plan, wake)?;
+        let deliver = move |message| receiving.send(SyncEvent::TableMessage(message)).unwrap_or(());
+        let tables = TableEndpoint::open(cluster, deliver);
         let trace = trace.map(|recorder| UnitTracer { recorder, plan: plan.clone(), started: BTreeMap::new() });
-        Ok(Self { node, communicators, in_flight: Vec::new(), store, trace, drains: Vec::new(), failed: false })
+        let (in_flight, drains, plan) = (Vec::new(), Vec::new(), plan.clone());
+        Ok(Self { node, communicators, in_flight, store, trace, drains, plan, tables, finished: false, failed: false })
     }
 
-    /// Handles events until [`Shutdown`](SyncEvent::Shutdown).
+    /// Handles events until [`Shutdown`](SyncEvent::Shutdown), or until all peers have
+    /// [finished](SyncEvent::Finish) with the tables here. A failure ends it, too.
     pub(crate) fn run(mut self, events: &Receiver<SyncEvent<K::State>>) {
-        while let Ok(event) = events.recv() {
+        while let Some(event) = self.next_event(events) {
             match event {
                 SyncEvent::Shutdown => return,
                 SyncEvent::Drain { to, copies } => self.drains.push((to, copies)),
@@ -99,13 +121,48 @@ impl<K: UpdateKernel> SyncThread<K> {
         }
     }
 
+    /// Returns the next event; `None` if the work of this peer is done, or if it serves tables to
+    /// peers that are lost or make no progress.
+    fn next_event(&self, events: &Receiver<SyncEvent<K::State>>) -> Option<SyncEvent<K::State>> {
+        if !self.finished {
+            return events.recv().ok();
+        }
+        let peer_handle = self.tables.peer_handle();
+        let start = peer_handle.env().now();
+        while !self.failed && !self.node.tables_are_served() && peer_handle.failure().is_none() {
+            let left = peer_handle.time_left(start, None).min(RECHECK_INTERVAL);
+            match events.recv_timeout(left) {
+                Ok(event) => return Some(event),
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+        None
+    }
+
     fn handle(&mut self, event: SyncEvent<K::State>) -> Result<()> {
         match event {
             SyncEvent::StepStarted { step, examples, loss, rate } => {
-                self.node.start_step(step, examples, loss, rate);
+                self.node.start_step(step, examples, loss, rate).map_err(Error::from)?;
             }
             SyncEvent::GradientReady { step, variable, payload } => {
                 self.node.add_gradient(step, variable, payload).map_err(Error::from)?;
+            }
+            SyncEvent::TableMessage(Some(message)) => self.receive_table(&message)?,
+            SyncEvent::TableMessage(None) => {
+                while let Some(message) = self.tables.next_queued() {
+                    self.receive_table(&message)?;
+                }
+                if let (false, Some(loss)) = (self.plan.tables.is_empty(), self.tables.peer_handle().failure()) {
+                    // No reply will come, or no clock will close any more.
+                    return Err(loss.into());
+                }
+            }
+            SyncEvent::RefreshTables => self.node.refresh_tables().map_err(Error::from)?,
+            SyncEvent::Finish => {
+                self.node.finish_tables().map_err(Error::from)?;
+                self.finished = true;
             }
             SyncEvent::CollectiveReady
             | SyncEvent::Drain { .. }
@@ -113,6 +170,11 @@ impl<K: UpdateKernel> SyncThread<K> {
             | SyncEvent::Shutdown => {}
         }
         Ok(())
+    }
+
+    fn receive_table(&mut self, message: &Message) -> Result<()> {
+        let message = self.plan.decode_table_message(&message.payload, message.from).map_err(Error::from)?;
+        Ok(self.node.receive_table(message).map_err(Error::from)?)
     }
 
     /// Executes effects and delivers results until neither is left.
@@ -143,8 +205,10 @@ impl<K: UpdateKernel> SyncThread<K> {
                 }
                 SyncEffect::Average { id, unit, mut values } => {
                     self.communicators.average(unit, &mut values)?;
+                    self.store.record_gossip(self.communicators.gossip_stats());
                     self.node.complete(id, CollectiveOutput::Elements(values)).map_err(Error::from)?;
                 }
+                SyncEffect::SendTable { to, message } => self.tables.send(to, message)?,
                 SyncEffect::Publish { variable, values, version } => self.store.publish(variable, values, version),
                 SyncEffect::RecordLoss { step, loss } => self.store.record_loss(step, loss),
                 SyncEffect::UnitStarted { step, unit } => {

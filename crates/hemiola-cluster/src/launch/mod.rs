@@ -89,6 +89,7 @@ pub struct Launcher {
     merge_errors: bool,
     /// Peer whose stdout is passed on without prefixes.
     unprefixed: Option<Rank>,
+    root_stdin: bool,
 }
 
 impl Launcher {
@@ -120,6 +121,7 @@ impl Launcher {
             ignore_closed_output: false,
             merge_errors: false,
             unprefixed: None,
+            root_stdin: false,
         }
     }
 
@@ -224,6 +226,13 @@ impl Launcher {
     /// for another program. Default: every line is prefixed with its rank.
     pub fn unprefixed_root(mut self, unprefixed: bool) -> Self {
         self.unprefixed = unprefixed.then(|| Rank::new(0));
+        self
+    }
+
+    /// Lets the root read the standard input of this process, if it is a local peer. Default: the
+    /// standard input of all peers is empty.
+    pub fn root_stdin(mut self, root_stdin: bool) -> Self {
+        self.root_stdin = root_stdin;
         self
     }
 

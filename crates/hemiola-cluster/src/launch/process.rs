@@ -41,13 +41,13 @@ pub(super) struct RemoteProcess {
 }
 
 impl LaunchedPeer {
-    /// Starts `command` as a local peer. The caller takes its stdout and stderr.
+    /// Starts `command`, whose stdin is set, as a local peer. The caller takes its stdout and stderr.
     pub(super) fn start_local(
         rank: Rank,
         mut command: Command,
         cleanup: &mut CleanupProcess,
     ) -> Result<Self, LaunchError> {
-        command.stdin(Stdio::null()).process_group(0);
+        command.process_group(0);
         end_with_parent(&mut command, Signal::KILL);
         let child = spawn(rank, command)?;
         cleanup.add(Pid::from_child(&child));

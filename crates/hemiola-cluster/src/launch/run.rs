@@ -25,6 +25,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -225,7 +226,12 @@ impl RunningJob {
                 break;
             }
             let mut peer = match launcher.hosts.get(self.plan.host_of[rank.index()]) {
-                None => LaunchedPeer::start_local(rank, self.local_command(launcher, rank), &mut self.cleanup)?,
+                None => {
+                    let mut command = self.local_command(launcher, rank);
+                    let reads = launcher.root_stdin && rank == Rank::new(0);
+                    command.stdin(if reads { Stdio::inherit() } else { Stdio::null() });
+                    LaunchedPeer::start_local(rank, command, &mut self.cleanup)?
+                }
                 Some(host) => {
                     let command = self.remote_command(launcher, rank, host);
                     LaunchedPeer::start_remote(rank, command, host.name(), &self.plan.secret)?

@@ -124,6 +124,27 @@ impl Compressor {
         }
     }
 
+    /// Sets the residual, which must have the length of the vectors. Has no effect without error
+    /// feedback.
+    pub fn set_residual(&mut self, residual: Vec<f32>) -> Result<()> {
+        if residual.len() != self.length() {
+            let (compression, rows, columns) = (self.compression(), self.rows, self.columns);
+            let problem = "its residual has another length";
+            return Err(Error::InvalidCompressor { compression, rows, columns, problem });
+        }
+        drop(self.replace_residual(residual));
+        Ok(())
+    }
+
+    /// Copies the compressor without its residual, for a checkpoint that keeps residuals on their
+    /// own. The copy needs [`set_residual`](Self::set_residual) before its next use.
+    #[must_use]
+    pub fn without_residual(&self) -> Self {
+        let mut copy = self.clone();
+        drop(copy.replace_residual(Vec::new()));
+        copy
+    }
+
     /// Bytes that one of `peers` sends per vector; see [`Compression::sent_bytes`].
     #[must_use]
     pub fn sent_bytes(&self, peers: usize) -> f64 {
@@ -166,6 +187,21 @@ fn length(compression: Compression, rows: usize, columns: usize) -> Result<usize
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_residual_is_restored_on_its_own() {
+        for compression in
+            [Compression::OneBit { block: 2 }, Compression::TopK { keep: 1 }, Compression::LowRank { rank: 1 }]
+        {
+            let mut compressor = Compressor::for_matrix(compression, 2, 3).unwrap();
+            compressor.set_residual(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+            let mut copy = compressor.without_residual();
+            assert!(copy.residual().is_empty());
+            assert!(copy.set_residual(vec![0.0; 5]).unwrap_err().to_string().contains("another length"));
+            copy.set_residual(compressor.residual().to_vec()).unwrap();
+            assert_eq!(copy, compressor);
+        }
+    }
 
     #[test]
     fn invalid_compressors_report_the_reason() {

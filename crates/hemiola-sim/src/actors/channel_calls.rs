@@ -13,15 +13,20 @@ use hemiola_collective_proto::protocol::{
     BorrowedMessage, CallFailure, CallProgress, CallSetup, EarlyMessages, ElementKind, TagSequence,
 };
 use hemiola_collective_proto::{CollectiveCall, CollectiveMessage, Compressor, Operation};
-use hemiola_sync_proto::{CallPlan, CollectiveId, CollectiveOp, CollectiveOutput, SyncChannel};
+use hemiola_sync_proto::{CallPlan, CollectiveId, CollectiveOp, CollectiveOutput, SyncChannel, TableMessage};
 
-/// Message of a collective, with its channel.
+/// Message between the nodes of two peers.
 #[derive(Clone, Debug)]
-pub struct SyncMessage {
-    /// Channel of the collective.
-    pub channel: SyncChannel,
-    /// Message of the collective.
-    pub message: CollectiveMessage,
+pub enum SyncMessage {
+    /// Message of a collective.
+    Collective {
+        /// Channel of the collective.
+        channel: SyncChannel,
+        /// Message of the collective.
+        message: CollectiveMessage,
+    },
+    /// Message of a table.
+    Table(TableMessage<f32>),
 }
 
 /// Result of a collective that has completed.
@@ -105,7 +110,8 @@ impl ChannelCalls {
     /// Takes a message; returns the result of its collective if that completes.
     pub(super) fn receive(
         &mut self,
-        SyncMessage { channel, message }: SyncMessage,
+        channel: SyncChannel,
+        message: CollectiveMessage,
         context: &mut ActorContext<'_, SyncMessage>,
     ) -> Result<Option<CompletedCall>, String> {
         let tag = message.tag;
@@ -126,7 +132,7 @@ impl ChannelCalls {
             let ChannelCall { channel, stage, data, .. } = &mut self.in_flight[index];
             let (lane, channel) = (stage.lane(), *channel);
             let mut send = |lent: BorrowedMessage<'_>| {
-                let message = SyncMessage { channel, message: lent.to_message() };
+                let message = SyncMessage::Collective { channel, message: lent.to_message() };
                 context.send(lent.to, lane, lent.wire_bytes() + FRAME, message);
                 true
             };

@@ -3,19 +3,20 @@
 //!
 //! A [`SyncActor`] is one peer. Its model computes real values and gradients, and a
 //! [`ComputeProfile`] says how long each variable takes. A forward pass waits for the values of each
-//! variable and computes with it, from the first to the last. The backward pass computes in reverse
-//! order, and each gradient goes to the node as soon as it is complete. Collectives of the node
-//! travel meanwhile; `channel_calls.rs` drives them. Updates and compression take no time.
+//! variable and computes with it, from the first to the last. The backward pass computes in
+//! reverse order, and each gradient goes to the node as soon as it is complete. Collectives of the
+//! node travel meanwhile; `channel_calls.rs` drives them. Updates and compression take no time.
 //!
 //! The node decides what travels, in which order and by which collective. **Invariant:** results
 //! depend on models, strategy and learning rates only, never on the cluster, unless the strategy
-//! has a staleness bound above 0.
+//! has a staleness bound above 0 or asynchronous tables.
 //!
 //! Strategies with gossip averaging are refused: on a cluster, an average blocks the thread that
 //! drives the node, since `SyncEffect::Average` is a round of `hemiola-collective`'s gossip and no
 //! collective. [`gossip`](super::gossip) simulates such rounds.
 
 use crate::actor::{Actor, ActorContext, ActorResult};
+use crate::actors::FRAME;
 use crate::actors::channel_calls::{ChannelCalls, CompletedCall};
 use crate::wait_graph::PendingWait;
 use hemiola_collective_proto::protocol::CallSetup;
@@ -120,7 +121,7 @@ impl<K: UpdateKernel, M: SimulatedModel> SyncActor<K, M> {
         let setup = CallSetup::new(rank, plan.peers);
         let setup = segment.map_or(setup, |bytes| setup.segment_bytes(bytes));
         let published = values.iter().map(|values| (0, values.clone())).collect();
-        let node = NodeSettings { plan: plan.clone(), kernel, clip, rank, values, states: Vec::new(), step: 0 };
+        let node = NodeSettings::new(plan.clone(), kernel, rank, values).clip(clip);
         let node = SyncNode::new(node).map_err(|error| error.to_string())?;
         let phase = if steps == 0 { PassPhase::Finished } else { PassPhase::Waiting(0) };
         Ok(Self {
@@ -169,6 +170,10 @@ impl<K: UpdateKernel, M: SimulatedModel> SyncActor<K, M> {
                     if let Some((id, output)) = self.calls.start(id, channel, op, context)? {
                         self.node.complete(id, output).map_err(|error| error.to_string())?;
                     }
+                }
+                SyncEffect::SendTable { to, message } => {
+                    let (lane, bytes) = message.lane_and_bytes();
+                    context.send(to, lane, bytes + FRAME, SyncMessage::Table(message));
                 }
                 SyncEffect::Publish { variable, values, version } => {
                     self.published[variable.index()] = (version, values);
@@ -231,8 +236,18 @@ impl<K: UpdateKernel, M: SimulatedModel> Actor for SyncActor<K, M> {
         message: SyncMessage,
         context: &mut ActorContext<'_, SyncMessage>,
     ) -> ActorResult {
-        let completed = self.calls.receive(message, context)?;
-        self.deliver(completed, context)
+        match message {
+            SyncMessage::Collective { channel, message } => {
+                let completed = self.calls.receive(channel, message, context)?;
+                self.deliver(completed, context)
+            }
+            SyncMessage::Table(message) => {
+                self.node.receive_table(message).map_err(|error| error.to_string())?;
+                self.execute_effects(context)?;
+                self.read_values(context);
+                Ok(())
+            }
+        }
     }
 
     fn on_timer(&mut self, _: u64, context: &mut ActorContext<'_, SyncMessage>) -> ActorResult {
@@ -241,7 +256,7 @@ impl<K: UpdateKernel, M: SimulatedModel> Actor for SyncActor<K, M> {
             PassPhase::Forward(index) if index < last => self.phase = PassPhase::Waiting(index + 1),
             PassPhase::Forward(_) => {
                 let BatchTotals { examples, loss, rate } = self.model.forward(self.step, &self.values);
-                self.node.start_step(self.step, examples, loss, rate);
+                self.node.start_step(self.step, examples, loss, rate).map_err(|error| error.to_string())?;
                 self.start_backward(last, context);
             }
             PassPhase::Backward(index) => {

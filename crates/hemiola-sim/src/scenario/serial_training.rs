@@ -95,7 +95,7 @@ impl<'a> SerialTraining<'a> {
             SyncMethod::AllReduce { algorithm } => {
                 UnitSum::Dense(serial_sums::all_reduce(*algorithm, &self.dense(unit, gradients)))
             }
-            SyncMethod::ParameterServer { owner } => {
+            SyncMethod::ParameterServer { owner } | SyncMethod::Table { owner, .. } => {
                 UnitSum::Dense(serial_sums::reduce(owner.index(), &self.dense(unit, gradients)))
             }
             SyncMethod::SufficientFactors => {

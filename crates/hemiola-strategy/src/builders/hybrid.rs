@@ -5,10 +5,11 @@ use super::groups::assign_groups;
 use super::parameter_server::{assign_shards, cut_large};
 use crate::cost::CostModel;
 use crate::model::{GradientKind, ModelSpec, VariableSpec};
-use crate::node::StrategyNode;
+use crate::node::{GossipPlan, StrategyNode};
 use crate::resources::ResourceSpec;
 use crate::strategy::VariablePlan;
 use hemiola_collective_proto::cost::{MatrixUpdate, Scheme};
+use hemiola_collective_proto::{GossipSync, Topology};
 use hemiola_core::Rank;
 
 /// Algorithm 2 of the Poseidon thesis, variable by variable: sufficient factors where they are
@@ -51,6 +52,13 @@ pub(super) fn poseidon(model: &ModelSpec, cluster: &ResourceSpec) -> Vec<Variabl
 pub(super) fn rows(variable: &VariableSpec, cluster: &ResourceSpec) -> VariablePlan {
     let servers = cluster.size().min(variable.shape[0]);
     whole_variable(variable, StrategyNode::parameter_server_rows(Rank::all(servers).collect()))
+}
+
+/// Every variable whole, averaged with neighbours in the root expander, the sparsest graph with a
+/// good spectral gap (Li et al., ASAP, section 4.2).
+pub(super) fn gossip(model: &ModelSpec, synchronization: GossipSync) -> Vec<VariablePlan> {
+    let plan = GossipPlan { topology: Topology::RootExpander, synchronization };
+    model.variables.iter().map(|variable| whole_variable(variable, StrategyNode::gossip(plan.clone()))).collect()
 }
 
 pub(super) fn parallax(model: &ModelSpec, cluster: &ResourceSpec) -> Vec<VariablePlan> {

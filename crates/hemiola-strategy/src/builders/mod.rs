@@ -14,8 +14,10 @@ pub(crate) use cheapest::{candidates, price};
 
 use crate::error::Result;
 use crate::model::ModelSpec;
+use crate::node::TableConsistency;
 use crate::resources::ResourceSpec;
 use crate::strategy::Strategy;
+use hemiola_collective_proto::GossipSync;
 use hemiola_core::Rank;
 use std::fmt;
 use std::str::FromStr;
@@ -46,13 +48,24 @@ pub enum StrategyBuilder {
     Parallax,
     /// Pieces of up to 4 MB, each served by the peer with the fewest bytes (`BytePS`).
     Byteps,
+    /// Tables of the parameter server: chunks of up to 2 MB, each on the peer with the fewest bytes
+    /// (Poseidon's key-value store, with Bösen's consistency models).
+    Tables {
+        /// Consistency model of all variables.
+        consistency: TableConsistency,
+    },
+    /// Gossip averaging of everything over the root expander (ASAP).
+    Gossip {
+        /// Peers that an average waits for.
+        synchronization: GossipSync,
+    },
     /// For each variable the method with the least predicted time, given all the others.
     #[default]
     Cheapest,
 }
 
 impl StrategyBuilder {
-    /// All builders, with their default settings.
+    /// Builders whose copies are equal after every step, with their default settings.
     pub const ALL: [Self; 8] = [
         Self::ParameterServer,
         Self::Balanced,
@@ -63,6 +76,25 @@ impl StrategyBuilder {
         Self::Byteps,
         Self::Cheapest,
     ];
+
+    /// Builders that keep variables in tables, with each consistency model.
+    pub const TABLES: [Self; 3] = [
+        Self::Tables { consistency: TableConsistency::Bsp },
+        Self::Tables { consistency: TableConsistency::Ssp(1) },
+        Self::Tables { consistency: TableConsistency::Async },
+    ];
+
+    /// Builders that average copies by gossip, with each synchronization.
+    pub const GOSSIP: [Self; 3] = [
+        Self::Gossip { synchronization: GossipSync::NotifyAck },
+        Self::Gossip { synchronization: GossipSync::Barrier },
+        Self::Gossip { synchronization: GossipSync::Asynchronous },
+    ];
+
+    /// Iterates over all builders, with their default settings.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().chain(Self::TABLES).chain(Self::GOSSIP)
+    }
 
     /// Builds the strategy for a model on a cluster in which every peer trains.
     pub fn build(self, model: &ModelSpec, cluster: &ResourceSpec) -> Result<Strategy> {
@@ -78,6 +110,8 @@ impl StrategyBuilder {
             Self::Poseidon => hybrid::poseidon(model, cluster),
             Self::Parallax => hybrid::parallax(model, cluster),
             Self::Byteps => parameter_server::byteps_pieces(model, cluster),
+            Self::Tables { consistency } => parameter_server::tables(model, cluster, consistency),
+            Self::Gossip { synchronization } => hybrid::gossip(model, synchronization),
             Self::Cheapest => cheapest::build(model, cluster),
         };
         let strategy = Strategy::new(cluster.size(), Rank::all(cluster.size()).collect(), plans);
@@ -98,6 +132,12 @@ impl fmt::Display for StrategyBuilder {
             Self::Poseidon => formatter.write_str("poseidon"),
             Self::Parallax => formatter.write_str("parallax"),
             Self::Byteps => formatter.write_str("byteps"),
+            Self::Tables { consistency: TableConsistency::Bsp } => formatter.write_str("bsp"),
+            Self::Tables { consistency: TableConsistency::Ssp(steps) } => write!(formatter, "ssp:{steps}"),
+            Self::Tables { consistency: TableConsistency::Async } => formatter.write_str("async"),
+            Self::Gossip { synchronization: GossipSync::NotifyAck } => formatter.write_str("notify-ack"),
+            Self::Gossip { synchronization: GossipSync::Barrier } => formatter.write_str("gossip-bsp"),
+            Self::Gossip { synchronization: GossipSync::Asynchronous } => formatter.write_str("gossip-async"),
             Self::Cheapest => formatter.write_str("cheapest"),
         }
     }
@@ -106,7 +146,7 @@ impl fmt::Display for StrategyBuilder {
 /// Error: a name that no builder has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no strategy builder is named `{found}`; use parameter-server, balanced, partitioned[:SHARDS], all-reduce[:VARIABLES], poseidon, parallax, byteps or cheapest"
+    "no strategy builder is named `{found}`; use parameter-server, balanced, partitioned[:SHARDS], all-reduce[:VARIABLES], poseidon, parallax, byteps, bsp, ssp[:STEPS], async, notify-ack, gossip-bsp, gossip-async or cheapest"
 )]
 pub struct UnknownStrategyBuilder {
     found: String,
@@ -124,7 +164,10 @@ impl FromStr for StrategyBuilder {
         match (name, number) {
             ("partitioned", most) => Ok(Self::Partitioned { most }),
             ("all-reduce", chunk) => Ok(Self::AllReduce { chunk }),
-            (name, None) => Self::ALL.into_iter().find(|builder| builder.to_string() == name).ok_or_else(wrong),
+            ("ssp", steps) => {
+                Ok(Self::Tables { consistency: TableConsistency::Ssp(steps.map_or(1, |steps| steps as u64)) })
+            }
+            (name, None) => Self::all().find(|builder| builder.to_string() == name).ok_or_else(wrong),
             _ => Err(wrong()),
         }
     }
@@ -136,13 +179,12 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for builder in StrategyBuilder::ALL
-            .into_iter()
+        for builder in StrategyBuilder::all()
             .chain([StrategyBuilder::Partitioned { most: Some(3) }, StrategyBuilder::AllReduce { chunk: Some(7) }])
         {
             assert_eq!(builder.to_string().parse(), Ok(builder));
         }
-        for wrong in ["", "ring", "poseidon:3", "all-reduce:0", "partitioned:x"] {
+        for wrong in ["", "ring", "poseidon:3", "all-reduce:0", "partitioned:x", "ssp:0", "async:1"] {
             assert!(wrong.parse::<StrategyBuilder>().unwrap_err().to_string().contains("poseidon, parallax"));
         }
     }

@@ -1,7 +1,7 @@
 //! Strategies that serve every variable from parameter servers.
 
 use crate::model::{ModelSpec, VariableSpec};
-use crate::node::StrategyNode;
+use crate::node::{StrategyNode, Synchronizer, TableConsistency};
 use crate::partition::Partitioning;
 use crate::resources::ResourceSpec;
 use crate::strategy::VariablePlan;
@@ -9,6 +9,8 @@ use hemiola_core::Rank;
 
 /// Variables below this size are not cut: a message costs more than it saves.
 const SMALL_BYTES: u64 = 64 << 10;
+/// Size of the key-value chunks in tables, as in Poseidon (Zhang et al. 2017, section 3.4).
+const CHUNK_BYTES: u64 = 2 << 20;
 /// Size of the pieces of `BytePS`.
 const PIECE_BYTES: u64 = 4_096_000;
 
@@ -76,11 +78,23 @@ pub(super) fn partitioned(model: &ModelSpec, cluster: &ResourceSpec, most: usize
     assign_shards(model, cluster, |variable| cut_large(variable, most))
 }
 
+/// Partitioning of a variable into shards of at most `most` bytes.
+fn pieces_of(variable: &VariableSpec, most: u64) -> Partitioning {
+    let pieces = usize::try_from(variable.bytes().div_ceil(most)).unwrap_or(usize::MAX);
+    Partitioning::along(variable, longest(variable), pieces)
+}
+
 pub(super) fn byteps_pieces(model: &ModelSpec, cluster: &ResourceSpec) -> Vec<VariablePlan> {
-    assign_shards(model, cluster, |variable| {
-        let pieces = usize::try_from(variable.bytes().div_ceil(PIECE_BYTES)).unwrap_or(usize::MAX);
-        Partitioning::along(variable, longest(variable), pieces)
-    })
+    assign_shards(model, cluster, |variable| pieces_of(variable, PIECE_BYTES))
+}
+
+/// Tables of chunks, each on the peer with the fewest bytes.
+pub(super) fn tables(model: &ModelSpec, cluster: &ResourceSpec, consistency: TableConsistency) -> Vec<VariablePlan> {
+    let mut plans = assign_shards(model, cluster, |variable| pieces_of(variable, CHUNK_BYTES));
+    for node in plans.iter_mut().flat_map(|plan| &mut plan.nodes) {
+        node.synchronizer = Synchronizer::Table { consistency };
+    }
+    plans
 }
 
 /// Dimension with the most elements; of equals the first, whose shards are contiguous.

@@ -26,7 +26,7 @@ pub(crate) fn cluster() -> ResourceSpec {
 fn strategies_of_all_builders_are_valid_and_round_trip() {
     for peers in [1, 2, 3, 4, 7, 16] {
         let cluster = ResourceSpec::uniform(peers, LinkSpec::bits(1e9, 1e-4));
-        for builder in StrategyBuilder::ALL {
+        for builder in StrategyBuilder::all() {
             let strategy = builder.build(&model(), &cluster).unwrap();
             assert_eq!(strategy.plans.len(), model().variables.len(), "{builder}");
             for text in [strategy.to_json(), strategy.to_toml()] {

@@ -97,7 +97,7 @@ fn shards_and_groups_must_fit() {
     });
     assert!(text.contains("a matrix of low rank cannot share group 77"), "{text}");
     let text = error_after(|strategy| {
-        node(strategy, 1).synchronizer = Synchronizer::Gossip(Topology::Halton { degree: Some(9) });
+        node(strategy, 1).synchronizer = Synchronizer::Gossip(Topology::Halton { degree: Some(9) }.into());
     });
     assert!(text.contains("convolution.weight: its gossip graph is invalid"), "{text}");
 }

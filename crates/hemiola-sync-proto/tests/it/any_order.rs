@@ -4,7 +4,8 @@ use crate::driver::Peers;
 use hemiola_collective_proto::graph::Topology;
 use hemiola_core::Rank;
 use hemiola_strategy::{
-    LinkSpec, ModelSpec, ResourceSpec, ShardPlacement, Strategy, StrategyBuilder, Synchronizer, VariableSpec,
+    LinkSpec, ModelSpec, ResourceSpec, ShardPlacement, Strategy, StrategyBuilder, Synchronizer, TableConsistency,
+    VariableSpec,
 };
 use hemiola_sync_proto::row_key::key_of;
 use hemiola_sync_proto::{GradientClip, GradientPayload, VariableId};
@@ -65,7 +66,7 @@ fn train(strategy: &Strategy, clip: Option<GradientClip>, seed: u64) -> Peers {
         // A forward pass waits for the values of the previous step.
         let ready = peers.published[peer].iter().all(|(version, _)| version == step);
         if left.is_empty() && *step < STEPS && ready {
-            peers.node(peer).start_step(*step, EXAMPLES, 1.0, 0.25);
+            peers.node(peer).start_step(*step, EXAMPLES, 1.0, 0.25).unwrap();
             *left = (0..model().variables.len()).collect();
             peers.poll(peer);
         } else if let (false, true) = (left.is_empty(), peers.below(2) == 0) {
@@ -101,11 +102,80 @@ fn every_order_ends_with_equal_copies() {
     }
 }
 
+/// Strategy of tables, with the peers of each shard.
+fn tables(consistency: TableConsistency) -> Strategy {
+    strategy(StrategyBuilder::Tables { consistency })
+}
+
+#[test]
+fn bsp_tables_give_the_bits_of_reduce_and_broadcast_in_every_order() {
+    for clip in [None, Some(GradientClip::Value(0.5))] {
+        let mut reduced = tables(TableConsistency::Bsp);
+        let nodes = reduced.plans.iter_mut().flat_map(|plan| &mut plan.nodes);
+        nodes.for_each(|node| node.synchronizer = Synchronizer::ParameterServer);
+        let expected = train(&reduced, clip, 0).published;
+        for seed in 1..100 {
+            let published = train(&tables(TableConsistency::Bsp), clip, seed).published;
+            assert_eq!(published, expected, "{clip:?} seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn stale_tables_apply_every_update_once_and_end_with_equal_copies() {
+    // Plain gradient descent adds up gradients, whatever their order.
+    let expected = train(&strategy(StrategyBuilder::ParameterServer), None, 0).published;
+    for consistency in [TableConsistency::Ssp(1), TableConsistency::Ssp(2), TableConsistency::Async] {
+        for seed in 0..100 {
+            let mut peers = train(&tables(consistency), None, seed);
+            (0..PEERS).for_each(|peer| {
+                peers.node(peer).refresh_tables().unwrap();
+                peers.poll(peer);
+            });
+            while peers.deliver_one() {}
+            assert!(peers.are_idle(), "{consistency} seed {seed}");
+            let values = |peer: usize| peers.published[peer].iter().map(|(_, values)| values);
+            for (variable, (first, (_, summed))) in values(0).zip(&expected[0]).enumerate() {
+                for peer in 1..PEERS {
+                    assert_eq!(values(peer).nth(variable), Some(first), "{consistency} seed {seed} peer {peer}");
+                }
+                // Each update is scaled by the examples of one peer, in place of all three.
+                for (index, (value, summed)) in first.iter().zip(summed).enumerate() {
+                    let start = (index as f32).sin();
+                    let (moved, expected) = (value - start, 3.0 * (summed - start));
+                    assert!((moved - expected).abs() < 1e-4, "{consistency} seed {seed}: {moved} {expected}");
+                }
+            }
+            // Every peer ends; its shards are served until the last one has.
+            for peer in 0..PEERS {
+                peers.node(peer).finish_tables().unwrap();
+                peers.poll(peer);
+                while peers.deliver_one() {}
+                let served = (0..PEERS).all(|peer| peers.node(peer).tables_are_served());
+                assert_eq!(served, peer == PEERS - 1, "{consistency} seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn plans_without_sums_over_peers_start_no_collective() {
+    let mut gossip = strategy(StrategyBuilder::AllReduce { chunk: Some(1) });
+    let nodes = gossip.plans.iter_mut().flat_map(|plan| &mut plan.nodes);
+    nodes.for_each(|node| node.synchronizer = Synchronizer::Gossip(Topology::Ring.into()));
+    for strategy in [gossip, tables(TableConsistency::Async), tables(TableConsistency::Ssp(3))] {
+        let peers = train(&strategy, None, 5);
+        assert_eq!(peers.collectives(), 0, "{strategy}");
+        assert!(!peers.plan().sums_over_peers());
+    }
+    assert!(train(&strategy(StrategyBuilder::Cheapest), None, 5).collectives() > 0);
+}
+
 #[test]
 fn gossip_averages_come_in_the_same_order_on_all_peers() {
     let mut strategy = strategy(StrategyBuilder::AllReduce { chunk: Some(1) });
     let nodes = strategy.plans.iter_mut().flat_map(|plan| &mut plan.nodes);
-    nodes.for_each(|node| node.synchronizer = Synchronizer::Gossip(Topology::Ring));
+    nodes.for_each(|node| node.synchronizer = Synchronizer::Gossip(Topology::Ring.into()));
     for seed in 0..200 {
         let averages = train(&strategy, None, seed).averages;
         assert_eq!(averages[0].len(), STEPS as usize * model().variables.len());

@@ -6,7 +6,7 @@ use hemiola_core::rng::SplitMix64;
 use hemiola_strategy::{ModelSpec, Strategy};
 use hemiola_sync_proto::{
     CollectiveId, CollectiveOp, CollectiveOutput, GradientClip, GradientPayload, NodeSettings, SyncChannel, SyncEffect,
-    SyncNode, SyncPlan, UpdateKernel, VariableId,
+    SyncNode, SyncPlan, TableMessage, UpdateKernel, VariableId,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,6 +70,8 @@ pub(crate) struct Peers {
     counts: Vec<BTreeMap<SyncChannel, usize>>,
     /// Results that have not been delivered, with their peer.
     results: Vec<(usize, CollectiveId, CollectiveOutput)>,
+    /// Table messages that have not been delivered, with their receiver.
+    table_messages: Vec<(usize, TableMessage<f32>)>,
     /// Newest values by peer and variable, with their version.
     pub(crate) published: Vec<Vec<(u64, Vec<f32>)>>,
     /// Gossip averages of each peer, in the order in which its node asked for them.
@@ -87,7 +89,7 @@ impl Peers {
             .collect();
         let nodes = Rank::all(strategy.peers).map(|rank| {
             let (plan, values) = (plan.clone(), values.clone());
-            let settings = NodeSettings { plan, kernel: PlainSgd, clip, rank, values, states: Vec::new(), step: 0 };
+            let settings = NodeSettings::new(plan, PlainSgd, rank, values).clip(clip);
             SyncNode::new(settings).unwrap()
         });
         let nodes = nodes.collect();
@@ -98,6 +100,7 @@ impl Peers {
             started: BTreeMap::new(),
             counts: vec![BTreeMap::new(); strategy.peers],
             results: Vec::new(),
+            table_messages: Vec::new(),
             published: vec![published; strategy.peers],
             averages: vec![Vec::new(); strategy.peers],
             random: SplitMix64::new(seed),
@@ -128,13 +131,15 @@ impl Peers {
                 SyncEffect::Start { id, channel, op } => self.start(peer, channel, id, op),
                 SyncEffect::Publish { variable, values, version } => {
                     let slot = &mut self.published[peer][variable];
-                    assert!(slot.0 < version, "versions ascend");
+                    // The newest values of tables have the version of the last step.
+                    assert!(slot.0 <= version, "versions ascend");
                     *slot = (version, values);
                 }
                 SyncEffect::Average { id, values, .. } => {
                     self.averages[peer].push(id);
                     self.results.push((peer, id, CollectiveOutput::Elements(values)));
                 }
+                SyncEffect::SendTable { to, message } => self.table_messages.push((to.index(), message)),
                 SyncEffect::RecordLoss { .. } | SyncEffect::UnitStarted { .. } | SyncEffect::UnitFinished { .. } => {}
             }
         }
@@ -156,8 +161,15 @@ impl Peers {
         }
     }
 
-    /// Delivers one result, chosen at random. Returns false if there is none.
+    /// Delivers one result or table message, chosen at random. Returns false if there is none.
     pub(crate) fn deliver_one(&mut self) -> bool {
+        if !self.table_messages.is_empty() && (self.results.is_empty() || self.below(2) == 0) {
+            let index = self.below(self.table_messages.len());
+            let (peer, message) = self.table_messages.swap_remove(index);
+            self.nodes[peer].receive_table(message).unwrap();
+            self.poll(peer);
+            return true;
+        }
         if self.results.is_empty() {
             return false;
         }
@@ -168,8 +180,13 @@ impl Peers {
         true
     }
 
+    /// Number of collectives that all peers have started together.
+    pub(crate) fn collectives(&self) -> usize {
+        self.started.values().map(Vec::len).sum()
+    }
+
     pub(crate) fn are_idle(&self) -> bool {
-        self.results.is_empty() && self.nodes.iter().all(SyncNode::is_idle)
+        self.results.is_empty() && self.table_messages.is_empty() && self.nodes.iter().all(SyncNode::is_idle)
     }
 }
 

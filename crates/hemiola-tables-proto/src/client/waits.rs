@@ -76,6 +76,21 @@ impl<C: StorageType> ShardClient<C> {
         Ok(ready)
     }
 
+    /// Requests rows anew, even if copies are cached and fresh enough. The reply contains all
+    /// updates that this client has sent, as messages are handled in order; so it is the newest
+    /// state of a table without a bound. For tables with pull delivery; otherwise as
+    /// [`fetch`](Self::fetch).
+    pub fn refresh(&mut self, worker: WorkerId, keys: &[u64]) -> Result<bool> {
+        self.clock_of(worker)?;
+        self.unpin(worker);
+        for key in keys {
+            if let Some(slot) = self.cache.find(*key).filter(|slot| self.may_evict(*slot)) {
+                self.drop_copy(slot);
+            }
+        }
+        self.fetch(worker, keys)
+    }
+
     /// Returns true if all rows that a worker fetched are cached and fresh enough.
     pub(super) fn is_ready(&mut self, worker: WorkerId) -> bool {
         let RowWait { need, mut ready_prefix, .. } = self.waits.by_worker[worker.index()];

@@ -33,6 +33,7 @@ pub use adarevision::SnapshotAdaRevision;
 pub use additive::Addition;
 pub use built_in::BuiltInRule;
 pub use hemiola_optim::{AdaGrad, AdaRevision, Adam, Sgd};
+use std::any::Any;
 use std::fmt;
 
 /// Treatment of a client's own updates in its cached rows before the shard has applied them
@@ -116,6 +117,12 @@ pub trait UpdateRule<W>: fmt::Debug + Send {
     /// Returns true if rows may be sent eagerly now.
     fn allows_eager_send(&self) -> bool {
         true
+    }
+
+    /// This rule as a value of its own type, for an owner of the shard that reads what the rule
+    /// keeps. `None` for rules without such data.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
     }
 
     /// This rule as data, for servers that do not run the user program; `None` for a user-defined

@@ -11,6 +11,8 @@ import tempfile
 from whatif_net import Net
 
 HEMIOLA = "target/release/hemiola"
+NET_SPEED = "target/release/examples/net_speed"
+NETS = ["mlp", "cnn", "lstm", "transformer"]
 
 
 def limited(peers, mbit, rounds):
@@ -62,6 +64,33 @@ def beside(python, peers, rounds):
         print(f"| {net} | {ours:.1f} | {theirs:.1f} | {ours / theirs:.2f} |")
 
 
+def alone(python, rounds, report):
+    """One process beside PyTorch, with one thread and with two; interleaved, the best of all rounds counts.
+
+    Ratios of one thread are ratios of examples per second of CPU time, of all threads of the process: other programs
+    on the machine do not change them, and threads beside the computing one count. Those of two threads are ratios of
+    examples per second.
+    """
+    ratios = {}
+    for label, threads in [("one", 1), ("two", 2)]:
+        print(f"\n{threads} threads\n\n| net | Hemiola, examples/s | PyTorch | ratio | Hemiola, examples/s of CPU time | PyTorch | ratio |\n|---|---|---|---|---|---|---|")
+        for net in NETS:
+            ours, theirs = [0.0, 0.0], [0.0, 0.0]
+            for _ in range(rounds):
+                command = [NET_SPEED, "--rounds", "3", net]
+                environment = {**os.environ, "HEMIOLA_WORKERS": str(threads)}
+                found = json.loads(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+                ours = [max(pair) for pair in zip(ours, found[net])]
+                command = [python, "-W", "ignore", "benchmarks/nets_torch.py", "--threads", str(threads), net]
+                found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+                theirs = [max(pair) for pair in zip(theirs, found[net])]
+            wall, cpu = (mine / other for mine, other in zip(ours, theirs))
+            ratios.setdefault(net, {})[label] = cpu if threads == 1 else wall
+            print(f"| {net} | {ours[0]:.1f} | {theirs[0]:.1f} | {wall:.2f} | {ours[1]:.1f} | {theirs[1]:.1f} | {cpu:.2f} |", flush=True)
+    if report:
+        pathlib.Path(report).write_text(json.dumps({"torch": ratios}, indent=1) + "\n")
+
+
 def traces(mbit):
     for name, options in [("before", ["--no-overlap"]), ("after", [])]:
         with Net(2, mbit) as net:
@@ -76,10 +105,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--traces", action="store_true")
     parser.add_argument("--no-torch", action="store_true")
+    parser.add_argument("--report", metavar="FILE", help="write the ratios of one process as JSON")
+    parser.add_argument("--only-alone", action="store_true", help="measure one process beside PyTorch, and nothing else")
     parser.add_argument("--processes", default="1,2", help="beside PyTorch")
     arguments = parser.parse_args()
     if arguments.traces:
         return traces(arguments.mbit)
+    if not arguments.no_torch:
+        alone(arguments.python, arguments.rounds, arguments.report)
+    if arguments.only_alone:
+        return
     for peers in map(int, filter(None, arguments.peers.split(","))):
         if os.geteuid() == 0:
             show(f"{peers} peers at {arguments.mbit} Mbit/s", limited(peers, arguments.mbit, arguments.rounds))

@@ -28,6 +28,14 @@ pub enum Error {
         /// Reason, with a way out.
         reason: String,
     },
+    /// A file of weights cannot be used.
+    #[error("{}: {problem}", path.display())]
+    Weights {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The training set is empty.
     #[error("there are no examples to train on; check the input")]
     NoExamples,
@@ -92,6 +100,51 @@ pub enum Error {
     PartialEpoch {
         /// Folder of the checkpoint.
         folder: PathBuf,
+    },
+    /// The folder has no saved net.
+    #[error("`{}` has no saved net; check the folder, or train a net with an output folder", .folder.display())]
+    NoSavedNet {
+        /// Folder that was searched.
+        folder: PathBuf,
+    },
+    /// The net was saved without a description, by an older version or another program.
+    #[error(
+        "`{}` has no description of its architecture, as nets of older versions; resume its training, or train it again",
+        .folder.display()
+    )]
+    OldNet {
+        /// Folder of the net.
+        folder: PathBuf,
+    },
+    /// Description and weights of a saved net contradict each other.
+    #[error("the net in `{}` is damaged: {problem}; train it again", .folder.display())]
+    DamagedNet {
+        /// Folder of the net.
+        folder: PathBuf,
+        /// Contradiction that was found.
+        problem: String,
+    },
+    /// The net is of another kind than the use needs.
+    #[error("the net in `{}` is of the kind `{kind}`, and {needed} is needed; choose another model", .folder.display())]
+    OtherKind {
+        /// Folder of the net.
+        folder: PathBuf,
+        /// Kind of the net.
+        kind: &'static str,
+        /// Kind that the use needs, in words.
+        needed: &'static str,
+    },
+    /// Data that the net cannot take.
+    #[error("{problem}; use data like those of the training")]
+    OtherData {
+        /// Difference to what the net takes.
+        problem: String,
+    },
+    /// A word that the vocabulary of a language model does not have.
+    #[error("the net does not know the word `{word}`; use words of its training text")]
+    UnknownWord {
+        /// Unknown word.
+        word: String,
     },
     /// A file of a checkpoint could not be written or read.
     #[error("cannot {action} `{}`: {reason}", .path.display())]

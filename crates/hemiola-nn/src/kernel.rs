@@ -1,10 +1,10 @@
-//! Arithmetic of Burn and of this crate's optimizers, as `hemiola-sync` needs it.
+//! Arithmetic of this crate's optimizers, as `hemiola-sync` needs it.
 
 use crate::optimizer::{Optimizer, OptimizerState};
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use hemiola_kernels::matrix::{self, MatrixView};
 use hemiola_sync::{NamedArray, StateArchive, UpdateKernel};
 
-/// Optimizer of a training, with Burn's matrix product.
+/// Optimizer of a training, with the matrix product of the layers.
 #[derive(Clone, Debug)]
 pub(crate) struct BurnKernel(pub(crate) Optimizer);
 
@@ -31,12 +31,15 @@ impl UpdateKernel for BurnKernel {
     }
 
     fn multiply_factors(&self, pairs: Vec<f32>, (rows, width): (usize, usize)) -> Vec<f32> {
-        let (device, both) = (Device::flex(), rows + width);
-        let count = pairs.len() / both;
-        let pairs = Tensor::<2>::from_data(TensorData::new(pairs, [count, both]), (&device, DType::F32));
-        let inputs = pairs.clone().slice([0..count, 0..rows]);
-        let outputs = pairs.slice([0..count, rows..both]);
-        inputs.transpose().matmul(outputs).into_data().try_into_vec().expect("an f32 tensor stays f32")
+        let both = rows + width;
+        let count = pairs.len() / both.max(1);
+        let mut product = vec![0.0; rows * width];
+        if count > 0 {
+            let inputs = MatrixView::new(&pairs, (count, rows), both).transposed();
+            let outputs = MatrixView::new(&pairs[rows..], (count, width), both);
+            matrix::multiply(&mut product, width, inputs, outputs, 1.0, false);
+        }
+        product
     }
 }
 
@@ -58,6 +61,10 @@ impl StateArchive for BurnKernel {
         let mut state = OptimizerState::default();
         (state.updates, state.moments) = (updates, moments);
         state
+    }
+
+    fn update_count(&self, state: &OptimizerState) -> Option<u64> {
+        Some(state.updates)
     }
 
     fn save_opaque(&self, state: &OptimizerState) -> Result<Vec<NamedArray>, String> {

@@ -11,10 +11,12 @@
 //! |---|---|
 //! | [`trainer`] | [`Trainer`] and its builder |
 //! | [`training`] | [`NetFit`](training::NetFit): epochs, evaluation, stopping, checkpoints, report |
+//! | `compute_threads` | threads of a peer that compute |
 //! | `device` | devices (CPU, GPU) and mixed precision |
 //! | [`layers`] | layers that give their gradient as sufficient factors or rows |
 //! | [`models`] | ready-made networks |
 //! | [`data`] | data sets, synthetic data and the batch sampler |
+//! | [`saved`] | use of saved nets: prediction, evaluation, generation |
 //! | [`optimizer`] | update rules and learning-rate schedules |
 //! | `hook` | hands a gradient over as soon as backpropagation has completed it |
 //! | `variables` | collects the variables of a module and binds values to them |
@@ -24,6 +26,7 @@
 //! Everything without a tensor is in `hemiola-sync`: synchronization by a strategy, checkpoints,
 //! and the timeline of passes, waits and messages ([`trace`]).
 
+mod compute_threads;
 pub mod data;
 mod device;
 pub mod error;
@@ -32,6 +35,7 @@ mod kernel;
 pub mod layers;
 pub mod models;
 pub mod optimizer;
+pub mod saved;
 pub mod trainer;
 pub mod training;
 mod variables;
@@ -39,6 +43,7 @@ mod variables;
 /// Burn, re-exported in the version that this crate accepts.
 pub use burn;
 
+pub use compute_threads::use_compute_threads;
 pub use device::{ComputePrecision, DeviceError, DeviceSpec};
 pub use error::Error;
 pub use hemiola_sync::{GradientClip, StrategyRecord, StrategySource, trace};

@@ -17,7 +17,7 @@ use crate::variables::{PassContext, to_f32};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Tensor, TensorData};
 use hemiola_cluster::{Cluster, Result};
-use hemiola_collective::{Algorithm, CollectiveExt, ReduceOp};
+use hemiola_collective::{Algorithm, CollectiveExt, GossipStats, ReduceOp};
 use hemiola_strategy::{ModelSpec, Strategy, StrategyExplanation};
 use hemiola_sync::trace::TraceSpan;
 use hemiola_sync::{Attachments, ModelSync, PassKind, PendingValues, StrategyRecord, VariableId};
@@ -100,10 +100,18 @@ impl<M: Module> Trainer<M> {
     }
 
     /// Returns the newest step with a known loss, and the mean loss over the examples of all peers
-    /// in it. Peers may know different steps.
+    /// in it. Peers may know different steps. In a strategy of tables or gossip averaging alone, it
+    /// is the loss of this peer.
     #[must_use]
     pub fn loss(&self) -> Option<(u64, f64)> {
         self.sync.loss()
+    }
+
+    /// Returns the totals over all gossip averages of this peer: how many were consistent, and what
+    /// the others lacked. `None` without gossip averaging, or before its first average.
+    #[must_use]
+    pub fn gossip_stats(&self) -> Option<GossipStats> {
+        self.sync.gossip_stats()
     }
 
     /// Returns the learning rate of the next step.
@@ -171,10 +179,11 @@ impl<M: Module> Trainer<M> {
 
     fn pass<'a>(&'a self, values: &'a [PendingValues], sink: Option<GradientSink>) -> PassContext<'a> {
         let structured = self.sync.structured();
-        PassContext { names: &self.names, precisions: &self.precisions, structured, values, sink }
+        PassContext { names: &self.names, precisions: &self.precisions, structured, values, step: self.steps(), sink }
     }
 
-    /// Waits until all steps are complete and all values have arrived. Only measurements need this.
+    /// *Collective.* Waits until all steps are complete and all values have arrived. Only
+    /// measurements need this.
     pub fn wait(&mut self) -> Result<()> {
         self.sync.wait()
     }

@@ -6,7 +6,7 @@
 
 use crate::error::Error;
 use crate::hook::{GradientSink, HookChain};
-use crate::layers::{self, FACTORS_FLAG, ROWS_FLAG};
+use crate::layers::{self, DROPOUT_FLAG, FACTORS_FLAG, ROWS_FLAG, STEP_FLAG};
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Tensor, TensorData};
 use hemiola_strategy::{GradientKind, ModelSpec, VariableSpec};
@@ -132,6 +132,8 @@ pub(crate) struct PassContext<'a> {
     pub(crate) structured: &'a [bool],
     /// Values, which may still be on their way.
     pub(crate) values: &'a [PendingValues],
+    /// Step of training, which the masks of dropout depend on.
+    pub(crate) step: u64,
     /// Receiver of gradients; `None` without a backward pass.
     pub(crate) sink: Option<GradientSink>,
 }
@@ -163,6 +165,9 @@ impl ModuleMapper for ParameterBinder<'_, '_> {
 
     fn map_flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
         let Some((last, layer)) = self.path.split_last() else { return flag };
+        if last == DROPOUT_FLAG || last == STEP_FLAG {
+            return layers::request_dropout(last, &flag, self.pass.sink.as_ref().map(|_| self.pass.step));
+        }
         if last != FACTORS_FLAG && last != ROWS_FLAG {
             return flag;
         }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 /// File of the test set.
 pub(super) const TEST: &str = "test_batch.bin";
 const SHAPE: [usize; 3] = [3, 32, 32];
-const CLASSES: usize = 10;
+/// Names of the classes, as in `batches.meta.txt`.
+const CLASSES: [&str; 10] = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 const RECORD: usize = 1 + 3 * 32 * 32;
 
 /// Reads training and test set from a folder with `data_batch_1.bin` to `data_batch_5.bin`, of
@@ -44,7 +45,7 @@ pub fn read_files(files: &[PathBuf]) -> Result<ImageDataset> {
         }
         for (number, record) in bytes.chunks_exact(RECORD).enumerate() {
             let label = record[0];
-            if usize::from(label) >= CLASSES {
+            if usize::from(label) >= CLASSES.len() {
                 let problem = format!(
                     "the label of record {number}, at byte {}, is {label}; expected 0 to 9 (CIFAR-100 has another format)",
                     number * RECORD
@@ -55,7 +56,7 @@ pub fn read_files(files: &[PathBuf]) -> Result<ImageDataset> {
             pixels.extend_from_slice(&record[1..]);
         }
     }
-    Ok(ImageDataset::new(SHAPE, CLASSES, pixels, labels))
+    Ok(ImageDataset::new(SHAPE, CLASSES.len(), pixels, labels).with_class_names(CLASSES))
 }
 
 #[cfg(test)]
@@ -84,6 +85,7 @@ mod tests {
         assert_eq!((train.labels(), train.shape(), test.len()), (&[3, 9, 0][..], SHAPE, 1));
         assert_eq!((train.pixels()[0], train.pixels()[3 * 1024 - 1], train.pixels()[3 * 1024]), (3, 200, 9));
         assert!(train.normalization().eq(test.normalization()));
+        assert_eq!(test.class_names()[5], "dog");
     }
 
     #[test]

@@ -11,27 +11,17 @@ use std::path::{Path, PathBuf};
 /// Images and labels of the training set.
 pub(super) const TRAIN: [&str; 2] = ["train-images-idx3-ubyte", "train-labels-idx1-ubyte"];
 /// Images and labels of the test set.
-const TEST: [&str; 2] = ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"];
+pub(super) const TEST: [&str; 2] = ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"];
 /// Element type of unsigned bytes.
 const BYTES: u8 = 8;
 
 /// Reads training and test set from a folder.
 pub fn read(folder: &Path) -> Result<[ImageDataset; 2]> {
-    let path = |name: &str| {
-        let missing = || {
-            bad_file(
-                &folder.join(name),
-                "it is missing; expected the four files of MNIST in one folder, plain or compressed",
-            )
-        };
-        find(folder, name).ok_or_else(missing)
-    };
-    let pair = |[images, labels]: [&str; 2]| -> Result<ImageDataset> { read_pair(&path(images)?, &path(labels)?) };
-    let train = pair(TRAIN)?;
-    let test = pair(TEST)?.normalized_as(&train);
+    let train = read_set(folder, TRAIN)?;
+    let test = read_set(folder, TEST)?.normalized_as(&train);
     if test.shape() != train.shape() || test.classes() > train.classes() {
         return Err(bad_file(
-            &path(TEST[0])?,
+            &path(folder, TEST[0])?,
             format!(
                 "its images are {:?} with {} classes, and the training set has {:?} with {}; use files of one data set",
                 test.shape(),
@@ -44,6 +34,40 @@ pub fn read(folder: &Path) -> Result<[ImageDataset; 2]> {
     Ok([train, test])
 }
 
+/// Reads the test set from a folder.
+pub(super) fn read_test(folder: &Path) -> Result<ImageDataset> {
+    read_set(folder, TEST)
+}
+
+/// Reads the images of a file, with their labels if the file of labels is beside it; else all
+/// labels are 0. Returns the images and whether they have labels, or `None` if the file is not IDX.
+pub(super) fn read_images(images: &Path) -> Result<Option<(ImageDataset, bool)>> {
+    let name = images.file_name().unwrap_or_default().to_string_lossy();
+    let labels = images.with_file_name(name.replace("images-idx3", "labels-idx1"));
+    if labels != images && labels.is_file() {
+        return Ok(Some((read_pair(images, &labels)?, true)));
+    }
+    let bytes = read_bytes(images)?;
+    if bytes.len() < 4 || bytes[..3] != [0, 0, BYTES] {
+        return Ok(None);
+    }
+    let ([count, rows, columns], pixels) = parse::<3>(images, bytes)?;
+    check_size(images, [count, rows, columns])?;
+    Ok(Some((ImageDataset::new([1, rows, columns], 1, pixels, vec![0; count]), false)))
+}
+
+fn read_set(folder: &Path, [images, labels]: [&str; 2]) -> Result<ImageDataset> {
+    read_pair(&path(folder, images)?, &path(folder, labels)?)
+}
+
+fn path(folder: &Path, name: &str) -> Result<PathBuf> {
+    let missing = || {
+        let problem = "it is missing; expected the four files of MNIST in one folder, plain or compressed";
+        bad_file(&folder.join(name), problem)
+    };
+    find(folder, name).ok_or_else(missing)
+}
+
 /// Reads images from one file and labels from another.
 pub fn read_pair(images: &Path, labels: &Path) -> Result<ImageDataset> {
     let ([count, rows, columns], pixels) = contents::<3>(images)?;
@@ -54,15 +78,23 @@ pub fn read_pair(images: &Path, labels: &Path) -> Result<ImageDataset> {
         return Err(bad_file(labels, problem));
     }
     let classes = tags.iter().max().map_or(0, |largest| usize::from(*largest) + 1);
-    if count == 0 || rows == 0 || columns == 0 {
+    check_size(images, [count, rows, columns])?;
+    Ok(ImageDataset::new([1, rows, columns], classes, pixels, tags))
+}
+
+fn check_size(images: &Path, extents: [usize; 3]) -> Result<()> {
+    if extents.contains(&0) {
         return Err(bad_file(images, "expected at least one image of at least one pixel"));
     }
-    Ok(ImageDataset::new([1, rows, columns], classes, pixels, tags))
+    Ok(())
 }
 
 /// Reads the extents and the elements of a file.
 fn contents<const D: usize>(path: &Path) -> Result<([usize; D], Vec<u8>)> {
-    let mut bytes = read_bytes(path)?;
+    parse(path, read_bytes(path)?)
+}
+
+fn parse<const D: usize>(path: &Path, mut bytes: Vec<u8>) -> Result<([usize; D], Vec<u8>)> {
     let header = 4 + 4 * D;
     let kind = if D == 3 { "images" } else { "labels" };
     let wanted = [0, 0, BYTES, D as u8];

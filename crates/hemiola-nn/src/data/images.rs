@@ -13,7 +13,8 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImageDataset {
     shape: [usize; 3],
-    classes: usize,
+    /// Name of each class.
+    classes: Vec<String>,
     /// Image by image, channel by channel, in row-major order.
     pixels: Vec<u8>,
     labels: Vec<u8>,
@@ -31,7 +32,20 @@ impl ImageDataset {
         assert_eq!(pixels.len(), shape.iter().product::<usize>() * labels.len(), "one image for every label");
         assert!(labels.iter().all(|label| usize::from(*label) < classes), "every label is below the number of classes");
         let tones = channel_statistics(&pixels, shape);
+        let classes = (0..classes).map(|class| class.to_string()).collect();
         Self { shape, classes, pixels, labels, normalization: tones }
+    }
+
+    /// Sets the names of the classes. Default: their indices.
+    ///
+    /// # Panics
+    /// If there is not one name for each class.
+    #[must_use]
+    pub fn with_class_names(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        assert_eq!(names.len(), self.classes.len(), "one name for every class");
+        self.classes = names;
+        self
     }
 
     /// Reads training and test set from a folder of MNIST (or a set in its format) or CIFAR-10.
@@ -50,10 +64,45 @@ impl ImageDataset {
         }
     }
 
+    /// Reads the test set from a folder of MNIST (or a set in its format) or CIFAR-10, or all
+    /// images of one file: IDX images, with the labels of the file beside it, if there is one; or a
+    /// binary file of CIFAR-10. Returns the images, and whether they have labels.
+    pub fn read_new(path: &Path) -> Result<(Self, bool)> {
+        if path.is_dir() {
+            if bytes::find(path, idx::TEST[0]).is_some() {
+                return Ok((idx::read_test(path)?, true));
+            }
+            if let Some(test) = bytes::find(path, cifar::TEST) {
+                return Ok((cifar::read_files(&[test])?, true));
+            }
+            let problem = format!(
+                "expected a folder with the test set of MNIST (`{}`) or CIFAR-10 (`{}`), plain or compressed",
+                idx::TEST[0],
+                cifar::TEST
+            );
+            return Err(bytes::bad_file(path, problem));
+        }
+        match idx::read_images(path)? {
+            Some(images) => Ok(images),
+            None => Ok((cifar::read_files(&[path.to_owned()])?, true)),
+        }
+    }
+
     /// Uses the normalization of the training set, so that a network sees all images alike.
     #[must_use]
     pub fn normalized_as(mut self, trained: &Self) -> Self {
         self.normalization.clone_from(&trained.normalization);
+        self
+    }
+
+    /// Uses this normalization, as [`byte_normalization`](Self::byte_normalization) returns it.
+    ///
+    /// # Panics
+    /// If there is not one entry for each channel.
+    #[must_use]
+    pub fn normalized_by(mut self, normalization: &[[f32; 2]]) -> Self {
+        assert_eq!(normalization.len(), self.shape[0], "one mean and deviation for every channel");
+        self.normalization = normalization.to_vec();
         self
     }
 
@@ -82,7 +131,13 @@ impl ImageDataset {
     /// Number of classes; labels are below it.
     #[must_use]
     pub fn classes(&self) -> usize {
-        self.classes
+        self.classes.len()
+    }
+
+    /// Name of each class.
+    #[must_use]
+    pub fn class_names(&self) -> &[String] {
+        &self.classes
     }
 
     /// Class label of each image.
@@ -100,6 +155,12 @@ impl ImageDataset {
     /// Mean and standard deviation of each channel, with 1.0 as white.
     pub fn normalization(&self) -> impl Iterator<Item = [f32; 2]> {
         self.normalization.iter().map(|[mean, deviation]| [mean / 255.0, deviation / 255.0])
+    }
+
+    /// Mean and standard deviation of each channel in units of the stored bytes: 255 is white.
+    #[must_use]
+    pub fn byte_normalization(&self) -> &[[f32; 2]] {
+        &self.normalization
     }
 
     fn image_bytes(&self) -> usize {

@@ -47,12 +47,8 @@ impl RatingDataset {
     /// Reads a validation set with the users and items of `known`. Returns it, and the number of
     /// skipped ratings of other users or items.
     pub fn read_validation(pattern: &str, known: &Self) -> Result<(Self, usize)> {
-        let (mut entries, mut others) = (Vec::new(), 0);
         let index = |column: usize, name: &[u8]| known.names.as_ref()?[column].index_of(name);
-        each(pattern, |[user, item], rating| match (index(0, user), index(1, item)) {
-            (Some(user), Some(item)) => entries.push(([user, item], rating)),
-            _ => others += 1,
-        })?;
+        let (Self { entries, .. }, others) = Self::read_with(pattern, [known.users, known.items], index)?;
         if entries.is_empty() {
             return Err(bytes::bad_file(
                 pattern.as_ref(),
@@ -71,6 +67,34 @@ impl RatingDataset {
         };
         let (validation, train) = self.entries.iter().copied().partition(is_validation);
         [Self { entries: train, ..self.clone() }, Self { entries: validation, ..self }]
+    }
+
+    /// Reads ratings with the users and items of a trained model, by name: `known` gives the index
+    /// of a user (column 0) or an item (column 1). Returns them with the number of skipped ratings
+    /// of other users or items.
+    pub fn read_with(
+        pattern: &str,
+        [users, items]: [usize; 2],
+        known: impl Fn(usize, &[u8]) -> Option<u32>,
+    ) -> Result<(Self, usize)> {
+        let (mut entries, mut others) = (Vec::new(), 0);
+        each(pattern, |[user, item], rating| match (known(0, user), known(1, item)) {
+            (Some(user), Some(item)) => entries.push(([user, item], rating)),
+            _ => others += 1,
+        })?;
+        Ok((Self { entries, users, items, names: None }, others))
+    }
+
+    /// User index, item index and rating of each entry.
+    #[must_use]
+    pub fn entries(&self) -> &[([u32; 2], f32)] {
+        &self.entries
+    }
+
+    /// Names of users and items, if they were read from files.
+    #[must_use]
+    pub fn names(&self) -> Option<&[Dictionary; 2]> {
+        self.names.as_deref()
     }
 
     /// Number of users of the data set.

@@ -34,6 +34,20 @@ impl TextVocabulary {
         self.words.is_empty()
     }
 
+    /// Creates a vocabulary of these words, in this order.
+    pub fn from_words(words: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let mut vocabulary = Self::default();
+        for word in words {
+            vocabulary.words.intern(word.as_ref().as_bytes());
+        }
+        vocabulary
+    }
+
+    /// Returns all words, in the order of their indices.
+    pub fn words(&self) -> impl Iterator<Item = String> {
+        self.words.names().map(|word| String::from_utf8_lossy(word).into_owned())
+    }
+
     /// Returns the word with this index.
     #[must_use]
     pub fn word(&self, number: u32) -> Option<String> {

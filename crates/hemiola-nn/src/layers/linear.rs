@@ -1,11 +1,13 @@
 //! Linear layer whose gradient can be taken as sufficient factors.
 
+use super::host_function::{self, HostFunction, HostOutput, HostPass};
 use super::structured_gradients::StructuredGradientOps;
 use super::{dense_flag, wants_structured};
 use burn::backend::Dispatch;
 use burn::module::{Flag, Initializer, Module, Param};
 use burn::nn;
 use burn::tensor::{Device, Tensor};
+use hemiola_kernels::matrix::{self, MatrixView};
 
 /// Configuration of a [`Linear`] layer.
 #[derive(Clone, Debug)]
@@ -43,7 +45,7 @@ impl LinearConfig {
 /// `input · weight + bias`, with the results of Burn's [`nn::Linear`].
 #[derive(Module, Debug)]
 pub struct Linear {
-    factors: Param<Flag>,
+    pub(super) factors: Param<Flag>,
     /// Weight matrix of shape `[inputs, outputs]`.
     pub weight: Param<Tensor<2>>,
     /// Bias, `[outputs]`; `None` if disabled.
@@ -59,7 +61,7 @@ impl Linear {
     pub fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
         if !wants_structured(&self.factors) {
-            return burn::tensor::module::linear(input, weight, bias);
+            return dense(input, weight, bias);
         }
         let [inputs, outputs] = weight.dims();
         let mut shape = input.dims();
@@ -74,5 +76,64 @@ impl Linear {
             None => product,
         };
         output.reshape(shape)
+    }
+}
+
+/// `input · weight + bias` with dense gradients.
+fn dense<const D: usize>(input: Tensor<D>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<D> {
+    let [inputs, outputs] = weight.dims();
+    let mut dims = input.dims().to_vec();
+    assert_eq!(dims[D - 1], inputs, "the layer has {inputs} inputs");
+    if !host_function::is_supported(&input) {
+        return burn::tensor::module::linear(input, weight, bias);
+    }
+    dims[D - 1] = outputs;
+    let mut tensors = vec![input.into(), weight.into()];
+    tensors.extend(bias.map(Into::into));
+    host_function::apply(tensors, DenseProduct { inputs, outputs, dims })
+}
+
+#[derive(Debug)]
+struct DenseProduct {
+    inputs: usize,
+    outputs: usize,
+    /// Shape of the output.
+    dims: Vec<usize>,
+}
+
+impl HostFunction for DenseProduct {
+    fn forward(&self, inputs: &[&[f32]], _: bool) -> HostOutput {
+        let rows = inputs[0].len() / self.inputs.max(1);
+        let mut values = match inputs.get(2) {
+            Some(bias) => bias.repeat(rows),
+            None => vec![0.0; rows * self.outputs],
+        };
+        let input = MatrixView::dense(inputs[0], rows, self.inputs);
+        let weight = MatrixView::dense(inputs[1], self.inputs, self.outputs);
+        matrix::multiply(&mut values, self.outputs, input, weight, 1.0, inputs.len() > 2);
+        HostOutput { values, shape: self.dims.clone(), saved: Vec::new() }
+    }
+
+    fn backward(&self, pass: &HostPass<'_>) -> Vec<Option<Vec<f32>>> {
+        let rows = pass.inputs[0].len() / self.inputs.max(1);
+        let gradient = MatrixView::dense(pass.gradient, rows, self.outputs);
+        let of_input = || {
+            let mut product = vec![0.0; rows * self.inputs];
+            matrix::multiply_transposed(&mut product, pass.gradient, pass.inputs[1], self.outputs);
+            product
+        };
+        let of_weight = || {
+            let input = MatrixView::dense(pass.inputs[0], rows, self.inputs).transposed();
+            let mut product = vec![0.0; self.inputs * self.outputs];
+            matrix::multiply(&mut product, self.outputs, input, gradient, 1.0, false);
+            product
+        };
+        let mut found = vec![pass.wanted[0].then(of_input), pass.wanted[1].then(of_weight)];
+        if pass.inputs.len() > 2 {
+            let mut sums = vec![0.0; self.outputs];
+            matrix::add_row_sums(&mut sums, pass.gradient);
+            found.push(Some(sums));
+        }
+        found
     }
 }

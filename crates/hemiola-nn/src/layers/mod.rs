@@ -1,7 +1,20 @@
-//! Layers that can give the gradient of their weights in structured form, with fewer bytes than a
-//! dense matrix.
+//! Layers with backward passes of their own, and layers that can give the gradient of their weights
+//! in structured form.
 //!
-//! [`Linear`] and [`Embedding`] compute the same as Burn's layers. On request of a
+//! # Fused layers
+//!
+//! On CPUs, Burn's autodiff composes a softmax, a normalization or the backward pass of a
+//! convolution of many passes over memory. The layers here are single nodes of its graph, computed
+//! by `hemiola-kernels` with the results of Burn's layers up to rounding: [`Linear`],
+//! [`LayerNorm`], [`group_norm`], [`convolution`], [`max_pool_relu`], [`causal_attention`],
+//! [`gelu`], [`relu`] and [`cross_entropy`]. Their bits do not depend on the number of threads. On
+//! other devices and in other precisions than `f32` they are Burn's operations.
+//!
+//! [`Dropout`] is repeatable, which Burn's is not.
+//!
+//! # Structured gradients
+//!
+//! A gradient in structured form has fewer bytes than a dense matrix. [`Linear`] and [`Embedding`] compute the same as Burn's layers. On request of a
 //! [`Trainer`](crate::Trainer), they do not form the dense gradient of their weights. A linear
 //! layer gives its inputs and output gradients (*sufficient factors*), an embedding the rows that
 //! were looked up. With these layers instead of Burn's, strategies may choose the corresponding
@@ -12,12 +25,28 @@
 //! flag, not its value: Burn's mappers never change it, records do not store it, and the trainer's
 //! mapper sets it on the copy of the model for one pass.
 
+mod activation;
+mod attention;
+mod convolution;
+mod cross_entropy;
+mod dropout;
 mod embedding;
+mod host_function;
 mod linear;
+mod lstm;
+mod norm;
 mod structured_gradients;
 
+pub use activation::{GeluForm, gelu, relu};
+pub use attention::causal_attention;
+pub use convolution::{convolution, max_pool_relu};
+pub use cross_entropy::cross_entropy;
+pub use dropout::Dropout;
+pub(crate) use dropout::{DROPOUT_FLAG, STEP_FLAG, request_dropout};
 pub use embedding::{Embedding, EmbeddingConfig};
 pub use linear::{Linear, LinearConfig};
+pub(crate) use lstm::lstm_sequence;
+pub use norm::{LayerNorm, group_norm};
 
 use burn::module::{Flag, Param, ParamId};
 
@@ -47,16 +76,4 @@ fn wants_structured(flag: &Param<Flag>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_identity_of_a_flag_requests() {
-        use burn::module::Module;
-        let flag = request_structured(dense_flag(), true);
-        assert!(wants_structured(&flag));
-        assert!(wants_structured(&flag.clone().freeze()) && wants_structured(&flag.clone().unfreeze()));
-        assert!(!wants_structured(&dense_flag().unfreeze()));
-        assert!(!wants_structured(&request_structured(flag, false)));
-    }
-}
+mod tests;

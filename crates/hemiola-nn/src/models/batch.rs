@@ -3,9 +3,9 @@
 //! **Invariant:** a loss is the mean over the examples of its batch. Code that combines batches
 //! weights them by their sizes.
 
+use crate::layers;
 use burn::module::Module;
-use burn::tensor::activation::log_softmax;
-use burn::tensor::{DType, ElementConversion as _, Int, Tensor};
+use burn::tensor::{ElementConversion as _, Int, Tensor};
 
 /// Images with class labels.
 #[derive(Clone, Debug)]
@@ -63,10 +63,7 @@ pub trait NeuralNet: Module {
 /// Mean cross-entropy of `logits` (`[batch, classes]`) against `labels`.
 #[must_use]
 pub fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
-    let [examples] = labels.dims();
-    // In `f32` whatever the precision of the pass: probabilities of rare classes need it.
-    let logits = logits.cast(DType::F32);
-    log_softmax(logits, 1).gather(1, labels.reshape([examples, 1])).mean().neg()
+    layers::cross_entropy(logits, labels, 0.0)
 }
 
 /// Computes cross-entropy and accuracy of `logits` (`[batch, classes]`) against `labels`.

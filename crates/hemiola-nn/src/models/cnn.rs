@@ -2,11 +2,9 @@
 
 use super::batch::{self, EvalMetrics, ImageBatch, NeuralNet};
 use super::initializer::{LINEAR_GAIN, LayerInitializer, RELU_GAIN};
-use crate::layers::Linear;
+use crate::layers::{Linear, convolution, max_pool_relu, relu};
 use burn::module::Module;
 use burn::nn::conv::Conv2d;
-use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
-use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +39,6 @@ impl CnnConfig {
         Cnn {
             first: initializer.convolution([image_channels, first], 5, 1),
             second: initializer.convolution([first, second], 5, 1),
-            pool: MaxPool2dConfig::new([2, 2]).init(),
             hidden: initializer.linear(second * (rows / 4) * (columns / 4), self.hidden, RELU_GAIN),
             output: initializer.linear(self.hidden, self.classes, LINEAR_GAIN),
         }
@@ -53,7 +50,6 @@ impl CnnConfig {
 pub struct Cnn {
     first: Conv2d,
     second: Conv2d,
-    pool: MaxPool2d,
     hidden: Linear,
     output: Linear,
 }
@@ -62,8 +58,8 @@ impl Cnn {
     /// Computes the logits, `[batch, classes]`.
     #[must_use]
     pub fn forward(&self, images: Tensor<4>) -> Tensor<2> {
-        let signal = relu(self.pool.forward(self.first.forward(images)));
-        let signal = relu(self.pool.forward(self.second.forward(signal)));
+        let signal = max_pool_relu(convolution(&self.first, images));
+        let signal = max_pool_relu(convolution(&self.second, signal));
         let signal = relu(self.hidden.forward(signal.flatten::<2>(1, 3)));
         self.output.forward(signal)
     }

@@ -6,7 +6,7 @@
 
 use super::batch::{self, EvalMetrics, NeuralNet, TextBatch};
 use super::initializer::{LINEAR_GAIN, LayerInitializer};
-use crate::layers::{Embedding, Linear};
+use crate::layers::{Embedding, Linear, lstm_sequence};
 use burn::module::Module;
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Int, Tensor};
@@ -64,15 +64,31 @@ impl Lstm {
     /// Logits of the next token, `[batch, sequence, vocabulary]`.
     #[must_use]
     pub fn forward(&self, tokens: Tensor<2, Int>) -> Tensor<3> {
-        let [_, positions] = tokens.dims();
-        let embedded = self.token_embedding.forward(tokens);
-        let mut signals: Vec<Tensor<2>> =
-            (0..positions).map(|position| embedded.clone().narrow(1, position, 1).squeeze_dim(1)).collect();
+        let mut signal = self.token_embedding.forward(tokens);
         for layer in &self.layers {
-            signals = layer.forward(signals);
+            signal = layer.forward(&signal);
+        }
+        self.output.forward(signal)
+    }
+
+    /// Logits of the next token after each of `tokens`, which continue the sequence that `state` has
+    /// seen. Updates `state`.
+    #[must_use]
+    pub fn forward_from(&self, tokens: Tensor<2, Int>, state: &mut LstmState) -> Tensor<3> {
+        state.layers.resize(self.layers.len(), None);
+        let mut signals = by_position(&self.token_embedding.forward(tokens));
+        for (layer, state) in self.layers.iter().zip(&mut state.layers) {
+            signals = layer.forward_from(signals, state);
         }
         self.output.forward(Tensor::stack::<3>(signals, 1))
     }
+}
+
+/// State of a [`Lstm`] after a part of a sequence; the default is that of an empty sequence.
+#[derive(Clone, Debug, Default)]
+pub struct LstmState {
+    /// Output and cell of each layer, `[batch, hidden]`; `None` before the first position.
+    layers: Vec<Option<[Tensor<2>; 2]>>,
 }
 
 impl NeuralNet for Lstm {
@@ -95,11 +111,25 @@ struct LstmLayer {
     gates: Linear,
 }
 
+/// Divides `[batch, positions, features]` into one tensor `[batch, features]` for each position.
+fn by_position(signal: &Tensor<3>) -> Vec<Tensor<2>> {
+    let [_, positions, _] = signal.dims();
+    (0..positions).map(|position| signal.clone().narrow(1, position, 1).squeeze_dim(1)).collect()
+}
+
 impl LstmLayer {
-    /// Processes a sequence: one tensor `[batch, features]` for each position.
-    fn forward(&self, signals: Vec<Tensor<2>>) -> Vec<Tensor<2>> {
+    /// Processes whole sequences, `[batch, positions, features]`.
+    fn forward(&self, signal: &Tensor<3>) -> Tensor<3> {
+        match lstm_sequence(&self.gates, signal) {
+            Some(outputs) => outputs,
+            None => Tensor::stack(self.forward_from(by_position(signal), &mut None), 1),
+        }
+    }
+
+    /// Processes a sequence that continues another: one tensor `[batch, features]` for each position.
+    /// `state` is the output and the cell of the last position.
+    fn forward_from(&self, signals: Vec<Tensor<2>>, state: &mut Option<[Tensor<2>; 2]>) -> Vec<Tensor<2>> {
         let hidden_size = self.gates.weight.dims()[1] / 4;
-        let mut state: Option<[Tensor<2>; 2]> = None;
         let mut outputs = Vec::with_capacity(signals.len());
         for signal in signals {
             let [hidden, cell] = state.take().unwrap_or_else(|| {
@@ -112,7 +142,7 @@ impl LstmLayer {
             let cell = sigmoid(gate(1) + 1.0) * cell + sigmoid(gate(0)) * gate(3).tanh();
             let output = sigmoid(gate(2)) * cell.clone().tanh();
             outputs.push(output.clone());
-            state = Some([output, cell]);
+            *state = Some([output, cell]);
         }
         outputs
     }

@@ -2,9 +2,8 @@
 
 use super::batch::{self, EvalMetrics, ImageBatch, NeuralNet};
 use super::initializer::{LINEAR_GAIN, LayerInitializer, RELU_GAIN};
-use crate::layers::Linear;
+use crate::layers::{Linear, relu};
 use burn::module::Module;
-use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 

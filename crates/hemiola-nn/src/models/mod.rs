@@ -11,17 +11,19 @@
 //! | [`vgg`] | convolutions and large linear layers | images |
 //! | [`lstm`] | LSTM language model | text |
 //! | [`transformer`] | transformer language model | text |
+//! | [`gpt`] | GPT-2 | text |
 //! | [`ncf`] | neural collaborative filtering | ratings |
 //! | [`initializer`] | seeded initial weights | |
 //! | [`batch`] | mini-batches, losses and metrics | |
 //!
 //! **Invariant:** the output for an example does not depend on the other examples of its batch, so
 //! a batch can be divided over peers in any way. No network here has batch normalization for this
-//! reason; group normalization is used instead. None has dropout: Burn draws from a generator that
-//! all threads of a process share, and a run would not be repeatable.
+//! reason; group normalization is used instead. Dropout is that of [`Dropout`](crate::layers::Dropout),
+//! a function of the example and the step.
 
 pub mod batch;
 pub mod cnn;
+pub mod gpt;
 pub mod initializer;
 pub mod lstm;
 pub mod mlp;
@@ -32,11 +34,12 @@ pub mod vgg;
 
 pub use batch::{EvalMetrics, ImageBatch, NeuralNet, RatingBatch, TextBatch};
 pub use cnn::{Cnn, CnnConfig};
+pub use gpt::{Gpt, GptConfig, GptPreset};
 pub use initializer::LayerInitializer;
-pub use lstm::{Lstm, LstmConfig};
+pub use lstm::{Lstm, LstmConfig, LstmState};
 pub use mlp::{Mlp, MlpConfig};
 pub use ncf::{Ncf, NcfConfig};
-pub use resnet::{Resnet, ResnetConfig};
+pub use resnet::{Resnet, ResnetConfig, ResnetPreset};
 pub use transformer::{Transformer, TransformerConfig};
 pub use vgg::{Vgg, VggConfig};
 

@@ -6,9 +6,8 @@
 
 use super::batch::{NeuralNet, RatingBatch};
 use super::initializer::{LINEAR_GAIN, LayerInitializer, RELU_GAIN};
-use crate::layers::{Embedding, Linear};
+use crate::layers::{Embedding, Linear, relu};
 use burn::module::Module;
-use burn::tensor::activation::relu;
 use burn::tensor::{DType, Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 

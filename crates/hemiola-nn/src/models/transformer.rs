@@ -3,11 +3,9 @@
 
 use super::batch::{self, EvalMetrics, NeuralNet, TextBatch};
 use super::initializer::{LINEAR_GAIN, LayerInitializer, RELU_GAIN};
-use crate::layers::{Embedding, Linear};
+use crate::layers::{Embedding, GeluForm, LayerNorm, Linear, causal_attention, gelu};
 use burn::module::Module;
-use burn::nn::{LayerNorm, LayerNormConfig};
-use burn::tensor::activation::{gelu, softmax};
-use burn::tensor::{Bool, Device, Int, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
 /// Sizes and seed of a [`Transformer`].
@@ -49,7 +47,7 @@ impl TransformerConfig {
             self.embedding_size
         );
         let mut initializer = LayerInitializer::new(self.seed, device);
-        let norm = || LayerNormConfig::new(self.embedding_size).init(device);
+        let norm = || LayerNorm::new(self.embedding_size, 1e-5, device);
         Transformer {
             token_embedding: initializer.embedding(self.vocabulary_size, self.embedding_size, 0.05),
             position_embedding: initializer.embedding(self.context_length, self.embedding_size, 0.05),
@@ -77,10 +75,8 @@ impl Transformer {
         let ([_, positions], device) = (tokens.dims(), tokens.device());
         let indices = Tensor::<1, Int>::arange(0..positions.cast_signed() as i64, &device).reshape([1, positions]);
         let mut signal = self.token_embedding.forward(tokens) + self.position_embedding.forward(indices);
-        // Causal mask: no position sees later ones.
-        let mask = Tensor::<2, Bool>::tril_mask([positions; 2], 0, &device);
         for block in &self.blocks {
-            signal = block.forward(signal, &mask);
+            signal = block.forward(signal);
         }
         self.output.forward(self.norm.forward(signal))
     }
@@ -129,23 +125,10 @@ impl TransformerBlock {
         }
     }
 
-    fn forward(&self, signal: Tensor<3>, mask: &Tensor<2, Bool>) -> Tensor<3> {
-        let attended = self.attend(self.attention_norm.forward(signal.clone()), mask);
-        let signal = signal + self.attention_output.forward(attended);
-        let activations = gelu(self.mlp_hidden.forward(self.mlp_norm.forward(signal.clone())));
-        signal + self.mlp_output.forward(activations)
-    }
-
-    fn attend(&self, signal: Tensor<3>, mask: &Tensor<2, Bool>) -> Tensor<3> {
-        let [examples, positions, width] = signal.dims();
-        let head_size = width / self.heads;
-        let qkv = self.qkv.forward(signal);
-        let part = |number: usize| {
-            let part = qkv.clone().narrow(2, number * width, width);
-            part.reshape([examples, positions, self.heads, head_size]).swap_dims(1, 2)
-        };
-        let logits = part(0).matmul(part(1).swap_dims(2, 3)) / (head_size as f32).sqrt();
-        let weights = softmax(logits.mask_fill(mask.clone().unsqueeze::<4>(), f32::NEG_INFINITY), 3);
-        weights.matmul(part(2)).swap_dims(1, 2).reshape([examples, positions, width])
+    fn forward(&self, signal: Tensor<3>) -> Tensor<3> {
+        let qkv = self.qkv.forward(self.attention_norm.forward(signal.clone()));
+        let signal = signal + self.attention_output.forward(causal_attention(qkv, self.heads));
+        let hidden = self.mlp_hidden.forward(self.mlp_norm.forward(signal.clone()));
+        signal + self.mlp_output.forward(gelu(hidden, GeluForm::Exact))
     }
 }

@@ -4,11 +4,9 @@
 
 use super::batch::{self, EvalMetrics, ImageBatch, NeuralNet};
 use super::initializer::{LINEAR_GAIN, LayerInitializer, RELU_GAIN};
-use crate::layers::Linear;
+use crate::layers::{Linear, convolution, max_pool_relu, relu};
 use burn::module::Module;
 use burn::nn::conv::Conv2d;
-use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
-use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +63,7 @@ impl VggConfig {
             inputs = *neurons;
         }
         let output = initializer.linear(inputs, self.classes, LINEAR_GAIN);
-        Vgg { stages, pool: MaxPool2dConfig::new([2, 2]).init(), hidden, output }
+        Vgg { stages, hidden, output }
     }
 }
 
@@ -73,7 +71,6 @@ impl VggConfig {
 #[derive(Module, Debug)]
 pub struct Vgg {
     stages: Vec<Vec<Conv2d>>,
-    pool: MaxPool2d,
     hidden: Vec<Linear>,
     output: Linear,
 }
@@ -84,10 +81,11 @@ impl Vgg {
     pub fn forward(&self, images: Tensor<4>) -> Tensor<2> {
         let mut signal = images;
         for convolutions in &self.stages {
-            for convolution in convolutions {
-                signal = relu(convolution.forward(signal));
+            let Some((last, before)) = convolutions.split_last() else { continue };
+            for layer in before {
+                signal = relu(convolution(layer, signal));
             }
-            signal = self.pool.forward(signal);
+            signal = max_pool_relu(convolution(last, signal));
         }
         let mut signal = signal.flatten::<2>(1, 3);
         for layer in &self.hidden {

@@ -1,6 +1,7 @@
 //! Builder of a trainer.
 
 use super::Trainer;
+use crate::compute_threads::use_compute_threads;
 use crate::kernel::BurnKernel;
 use crate::optimizer::{LrSchedule, Optimizer};
 use crate::variables;
@@ -135,6 +136,7 @@ impl<M: Module> TrainerBuilder<M> {
     /// values of peer 0 or of the checkpoint, and agree on a strategy.
     pub fn build(self) -> Result<Trainer<M>> {
         let Self { cluster, model, optimizer, schedule, batch_size, sequence_length, .. } = self;
+        use_compute_threads(cluster.workers());
         let model = model.train();
         // A model may be invalid on some peers only.
         let found = variables::find(&model)

@@ -6,12 +6,14 @@
 
 use super::Checkpoints;
 use crate::error::Error;
+use crate::saved::description::DESCRIPTION_KEY;
 use hemiola_array::files::SharedFileSystem;
 use hemiola_array::save::{PartReader, PartWriter};
 use hemiola_sync::Attachments;
 use hemiola_training::{CheckpointMetadata, comparable_settings};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -26,13 +28,18 @@ pub(super) struct NetJournal {
     /// Name of the net, such as `mlp`.
     pub(super) net: String,
     pub(super) metadata: CheckpointMetadata,
+    /// Description for the use of the net; not read back.
+    pub(super) description: Option<Value>,
 }
 
 impl NetJournal {
     /// Values to be stored with a checkpoint.
     pub(super) fn to_attachments(&self) -> Attachments {
         let metadata = serde_json::to_value(&self.metadata).expect("the history is plain data");
-        Attachments::from([(MODEL_KEY.to_owned(), self.net.clone().into()), (TRAINING_KEY.to_owned(), metadata)])
+        let net = self.net.clone().into();
+        let mut attachments = Attachments::from([(MODEL_KEY.to_owned(), net), (TRAINING_KEY.to_owned(), metadata)]);
+        attachments.extend(self.description.clone().map(|description| (DESCRIPTION_KEY.to_owned(), description)));
+        attachments
     }
 
     /// Returns the journal in the attachments of the checkpoint in `folder`; `None` if a trainer
@@ -40,7 +47,7 @@ impl NetJournal {
     pub(super) fn from_attachments(folder: &Path, attachments: &Attachments) -> Result<Option<Self>, Error> {
         let net = parse(folder, attachments, MODEL_KEY)?;
         let metadata = parse(folder, attachments, TRAINING_KEY)?;
-        Ok(net.zip(metadata).map(|(net, metadata)| Self { net, metadata }))
+        Ok(net.zip(metadata).map(|(net, metadata)| Self { net, metadata, description: None }))
     }
 }
 

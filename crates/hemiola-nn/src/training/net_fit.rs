@@ -7,6 +7,7 @@ use super::{
 use crate::data::{BatchSampler, Dataset};
 use crate::error::Error;
 use crate::models::{Device, NeuralNet};
+use crate::saved::NetDescription;
 use crate::trainer::{Trainer, TrainerBuilder};
 use burn::module::Module;
 use hemiola_cluster::{Cluster, Result};
@@ -31,6 +32,7 @@ pub struct NetFit<'a, D> {
     limits: TrainingLimits,
     settings: Option<Value>,
     shape: Option<Vec<usize>>,
+    pub(super) description: Option<Value>,
 }
 
 /// Trained net with the report of its training.
@@ -61,6 +63,7 @@ impl<'a, D: Dataset> NetFit<'a, D> {
             limits: TrainingLimits { epochs: 10, patience: None, ..TrainingLimits::default() },
             settings: None,
             shape: None,
+            description: None,
         }
     }
 
@@ -121,6 +124,17 @@ impl<'a, D: Dataset> NetFit<'a, D> {
     /// If the settings cannot be serialized to JSON.
     pub fn settings(mut self, settings: &impl Serialize) -> Self {
         self.settings = Some(serde_json::to_value(settings).expect("settings serialize to JSON"));
+        self
+    }
+
+    /// Sets the description that checkpoints keep, by which [`SavedNet`](crate::saved::SavedNet) uses
+    /// the net. Default: none.
+    ///
+    /// # Panics
+    /// If the description cannot be serialized to JSON.
+    pub fn description(mut self, description: impl Into<Option<NetDescription>>) -> Self {
+        let value = |description| serde_json::to_value(description).expect("a description is plain data");
+        self.description = description.into().map(value);
         self
     }
 
@@ -196,6 +210,10 @@ impl<'a, D: Dataset> NetFit<'a, D> {
         let mut report = run.report(stop_reason)?;
         let (model, trainer) = learner.finish()?;
         report.strategy = serde_json::to_value(trainer.strategy_record()).ok();
+        let tally = gossip_tally(&cluster, &trainer)?;
+        if let (Some(Value::Object(strategy)), Some(tally)) = (&mut report.strategy, tally) {
+            strategy.insert("gossip".to_owned(), tally);
+        }
         Ok(FittedNet { model, report, trainer })
     }
 
@@ -222,4 +240,21 @@ impl<'a, D: Dataset> NetFit<'a, D> {
         let shape = self.shape.clone().unwrap_or_else(|| vec![train]);
         DatasetInfo { shape, train, validation: self.validation.map_or(0, Dataset::len) }
     }
+}
+
+/// *Collective.* Returns the totals over the gossip averages of all peers, if there are any.
+fn gossip_tally<N: NeuralNet>(cluster: &Cluster, trainer: &Trainer<N>) -> Result<Option<Value>> {
+    let own =
+        trainer.gossip_stats().map(|stats| [stats.reduces, stats.consistent, stats.stale, stats.torn, stats.missing]);
+    let all: Vec<[u64; 5]> = cluster.all_gather(own)?.into_iter().flatten().collect();
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let [averages, consistent, stale, torn, missing] = all.into_iter().fold([0; 5], |mut sum, peer| {
+        sum.iter_mut().zip(peer).for_each(|(sum, number)| *sum += number);
+        sum
+    });
+    Ok(Some(json!({
+        "averages": averages, "consistent": consistent, "stale": stale, "torn": torn, "missing": missing
+    })))
 }

@@ -140,7 +140,7 @@ impl<N: NeuralNet<Batch = D::Batch>, D: Dataset> EpochLearner for NetLearner<'_,
     }
 
     fn save(&mut self, _folder: &Path, metadata: CheckpointMetadata) -> Result<()> {
-        let journal = NetJournal { net: self.name.to_owned(), metadata };
+        let journal = NetJournal { net: self.name.to_owned(), metadata, description: self.fit.description.clone() };
         self.trainer.checkpoint_with(&journal.to_attachments())
     }
 

@@ -1,9 +1,11 @@
 //! Synchronous training equals training in one process with all examples, for every strategy.
 
-use crate::test_net::{distance, train};
+use crate::test_net::{BATCH, Net, distance, loss_of, train};
 use hemiola_collective::{Compression, Topology};
 use hemiola_nn::Optimizer;
-use hemiola_strategy::{LinkSpec, ResourceSpec, Strategy, StrategyBuilder, StrategyNode, Synchronizer};
+use hemiola_strategy::{
+    LinkSpec, ResourceSpec, ShardPlacement, Strategy, StrategyBuilder, StrategyNode, Synchronizer, TableConsistency,
+};
 
 /// Effect of another order of summation after twenty steps, for values of about 1.
 const TOLERANCE: f32 = 2e-4;
@@ -23,6 +25,54 @@ fn every_builder_trains_the_model_of_one_process() {
                 let far = distance(&all[0], &alone[0]);
                 assert!(far < TOLERANCE, "{builder} on {peers} peers with {optimizer:?}: {far}");
             }
+        }
+    }
+}
+
+#[test]
+fn bsp_tables_have_the_bits_of_reduce_and_broadcast() {
+    let bsp = StrategyBuilder::Tables { consistency: TableConsistency::Bsp };
+    for optimizer in [Optimizer::sgd(0.1).momentum(0.9), Optimizer::adam(0.01), Optimizer::adamw(0.01)] {
+        for peers in [2, 3] {
+            let reduced = changed(peers, bsp, |node| node.synchronizer = Synchronizer::ParameterServer);
+            let (expected, _) = train(peers, 20, &optimizer, |set| set.strategy(reduced.clone())).unwrap();
+            let (found, _) = train(peers, 20, &optimizer, |set| set.strategy(bsp)).unwrap();
+            let bits = |all: &[Vec<f32>]| all.concat().iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&found), bits(&expected), "{optimizer:?} on {peers} peers");
+        }
+    }
+}
+
+/// Every synchronizer with every consistency model: the loss over all examples after training is
+/// that of one process within a fifth of the decrease. Asynchronous updates of three peers are
+/// three times as many, so their learning rate is a third.
+#[test]
+fn every_synchronizer_and_consistency_reaches_the_loss_of_one_process() {
+    const STEPS: usize = 80;
+    const PEERS: usize = 3;
+    let gossip = |node: &mut StrategyNode| {
+        (node.synchronizer, node.placement) = (Synchronizer::Gossip(Topology::Ring.into()), ShardPlacement::Replicated);
+    };
+    for optimizer in [Optimizer::sgd(0.06), Optimizer::adam(0.003)] {
+        let loss = |values: &[f32]| loss_of(values, STEPS * BATCH);
+        let (alone, _) = train(1, STEPS, &optimizer, |builder| builder).unwrap();
+        let (before, expected) = (loss(&Net::new().values()), loss(&alone[0]));
+        assert!(expected < 0.9 * before, "one process learns: {before} {expected}");
+        let tolerance = 0.2 * (before - expected);
+        let mut all: Vec<(String, Strategy, f64)> = Vec::new();
+        for builder in StrategyBuilder::ALL.into_iter().chain(StrategyBuilder::TABLES) {
+            let is_stale =
+                matches!(builder, StrategyBuilder::Tables { consistency } if consistency != TableConsistency::Bsp);
+            let rate = optimizer.learning_rate() / if is_stale { PEERS as f64 } else { 1.0 };
+            all.push((builder.to_string(), changed(PEERS, builder, |_| {}), rate));
+        }
+        let averaged = changed(PEERS, StrategyBuilder::AllReduce { chunk: Some(1) }, gossip);
+        all.push(("gossip".to_owned(), averaged, optimizer.learning_rate()));
+        for (name, strategy, rate) in all {
+            let set = optimizer.clone().with_learning_rate(rate);
+            let (all, _) = train(PEERS, STEPS, &set, |set| set.strategy(strategy.clone())).unwrap();
+            let found = loss(&all[0]);
+            assert!((found - expected).abs() < tolerance, "{name}, {optimizer:?}: {found} instead of {expected}");
         }
     }
 }
@@ -96,7 +146,7 @@ fn gossip_averaging_comes_close() {
     let optimizer = Optimizer::sgd(0.05);
     let (alone, _) = train(1, 30, &optimizer, |builder| builder).unwrap();
     let strategy = changed(3, StrategyBuilder::AllReduce { chunk: Some(1) }, |node| {
-        node.synchronizer = Synchronizer::Gossip(Topology::Ring);
+        node.synchronizer = Synchronizer::Gossip(Topology::Ring.into());
     });
     let (all, _) = train(3, 30, &optimizer, |set| set.strategy(strategy.clone())).unwrap();
     for values in &all {

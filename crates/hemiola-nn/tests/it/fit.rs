@@ -8,6 +8,7 @@ use hemiola_core::rng::SplitMix64;
 use hemiola_nn::data::ImageDataset;
 use hemiola_nn::data::synthetic::SyntheticImages;
 use hemiola_nn::models::MlpConfig;
+use hemiola_nn::saved::{NetArchitecture, NetDescription, SavedNet};
 use hemiola_nn::training::{
     Callback, CheckpointInterval, Checkpoints, EpochProgress, FitOptions, NetFit, NetMetric, TrainingControl,
     TrainingLimits, TrainingReport,
@@ -317,4 +318,40 @@ fn peers_with_different_data_are_refused() {
         NetFit::new(&images()[0].take(0), &device).fit(trainer(cluster, &device)).map(drop)
     });
     assert!(refused.unwrap_err().to_string().contains("no examples"));
+}
+
+#[test]
+fn a_net_saved_without_a_description_says_how_to_add_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("run");
+    let refused = |expected: &str| {
+        let error = SavedNet::open(&folder).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    refused("has no saved net");
+    let options = |resume| {
+        let checkpoints = Checkpoints::new(&folder).resume(resume);
+        move || FitOptions::new().with_checkpoints(checkpoints.clone())
+    };
+    train(1, |fit| fit.epochs(1), options(false)).unwrap();
+    refused("resume its training, or train it again");
+
+    let [examples, test] = images();
+    let sizes = |hidden| MlpConfig { inputs: 36, hidden: vec![hidden], classes: 4, seed: 1 };
+    let described = |hidden, epochs| {
+        let architecture = NetArchitecture::Mlp(sizes(hidden));
+        let description = NetDescription { architecture, input: (&examples).into() };
+        train(2, |fit| fit.epochs(epochs).description(description.clone()), options(true)).unwrap()
+    };
+    let report = described(16, 2);
+    let net = SavedNet::open(&folder).unwrap();
+    let evaluation = net.image_classifier(&Device::flex()).unwrap().evaluate(&test).unwrap();
+    let validation = report.result.validation.unwrap();
+    assert_eq!(evaluation.metrics["accuracy"].to_bits(), validation["accuracy"].to_bits());
+    assert!((evaluation.metrics["loss"] - validation["loss"]).abs() < 1e-6);
+    let error = net.rating_model(&Device::flex()).unwrap_err().to_string();
+    assert!(error.contains("is of the kind `mlp`, and a model of users and items is needed"), "{error}");
+    // Sizes that contradict the weights take no memory.
+    described(1 << 40, 3);
+    refused("its weights are 660 numbers, and its sizes make");
 }

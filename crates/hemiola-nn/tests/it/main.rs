@@ -4,6 +4,8 @@ mod equivalence;
 mod errors;
 mod examples;
 mod fit;
+mod gpt;
 mod options;
 mod precision;
 mod test_net;
+mod threads;

@@ -78,6 +78,24 @@ impl ModuleMapper for Fixed {
     }
 }
 
+/// Values of a network, in the order of [`Net::values`].
+struct Given<'a>(&'a [f32]);
+
+impl ModuleMapper for Given<'_> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let (shape, device) = (param.lazy_shape(), param.lazy_device());
+        let (own, rest) = self.0.split_at(shape.num_elements());
+        self.0 = rest;
+        Param::initialized(param.id, Tensor::from_data(TensorData::new(own.to_vec(), shape), &device))
+    }
+}
+
+/// Mean loss of a network with these values over the first examples.
+pub(crate) fn loss_of(values: &[f32], examples: usize) -> f32 {
+    let net = Net::new().map(&mut Given(values));
+    net.loss(&(0..examples).collect::<Vec<_>>()).into_scalar::<f32>()
+}
+
 struct Values(Vec<f32>);
 
 impl ModuleVisitor for Values {

@@ -68,6 +68,49 @@ pub enum Error {
          set all weights to 1 (`--event-threshold 0`, or drop the third field), or increase `l2`"
     )]
     SingularSystem,
+    /// A negative value where counts of terms are weighted.
+    #[error(
+        "example `{row}` has a negative value in column `{column}`, and weights of terms need counts; leave out `--tfidf` and `--binary`"
+    )]
+    NegativeCount {
+        /// Number of the example, counted from 1.
+        row: usize,
+        /// Number of the column, counted from 1.
+        column: usize,
+    },
+    /// The checkpoint to resume from was trained on features that were prepared otherwise.
+    #[error(
+        "the checkpoint was trained with another preparation of the features: `{setting}` differs; resume with the same settings"
+    )]
+    PreparationChanged {
+        /// Name of the setting that differs.
+        setting: &'static str,
+    },
+    /// Another number of weights than of examples.
+    #[error("there are {weights} weights for {examples} examples; give a weight for each")]
+    WeightCount {
+        /// Number of weights.
+        weights: usize,
+        /// Number of examples.
+        examples: usize,
+    },
+    /// A weight of an example is negative or not finite.
+    #[error("the weight of example `{row}` is not a number of 0 or more; correct it or remove the example")]
+    InvalidWeight {
+        /// Number of the example, counted from 1.
+        row: usize,
+    },
+    /// All training examples have weight 0.
+    #[error("all training examples have weight 0; check the column of weights")]
+    NoWeight,
+    /// A weight was given for a class that the data do not have.
+    #[error("there is no class `{class}` in the training data; the classes are `{}`", .classes.join("`, `"))]
+    UnknownClass {
+        /// Name or label of the class.
+        class: String,
+        /// Names or labels of the classes of the data.
+        classes: Vec<String>,
+    },
     /// The data have no examples.
     #[error("there are no examples to train on; check the input")]
     NoExamples,
@@ -247,6 +290,55 @@ pub enum Error {
         found: Option<String>,
         /// Kind of the model that was to be saved.
         model: String,
+    },
+    /// Folds that the data cannot be assigned to.
+    #[error("folds by {by} are not for {data}; leave it out")]
+    UnsupportedFolds {
+        /// Property that folds were to respect.
+        by: &'static str,
+        /// Description of the data.
+        data: &'static str,
+    },
+    /// Groups or times were given for another number of rows.
+    #[error("there are {groups} groups or times for {rows} rows; give one for each row")]
+    GroupCount {
+        /// Number of groups given.
+        groups: usize,
+        /// Number of rows.
+        rows: usize,
+    },
+    /// Fewer groups than folds.
+    #[error("there {} for {folds} folds; use fewer folds", if *.groups == 1 { "is 1 group".to_owned() } else { format!("are {} groups", .groups) })]
+    TooFewGroups {
+        /// Number of groups.
+        groups: usize,
+        /// Number of folds.
+        folds: usize,
+    },
+    /// A fold trains on nothing, or holds out nothing.
+    #[error("fold {fold} has no records to train on, or none to evaluate on; use fewer folds")]
+    EmptyFold {
+        /// Number of the fold, from 1.
+        fold: usize,
+    },
+    /// No trial of a search has succeeded.
+    #[error("no trial of the search has succeeded; look at the reasons in the report, and narrow the space")]
+    NoTrial,
+    /// The folder has no search to resume, or another one.
+    #[error("cannot resume the search in `{}`: {problem}; start again without resuming", .folder.display())]
+    NoSearch {
+        /// Folder of the search.
+        folder: PathBuf,
+        /// Reason, in words.
+        problem: String,
+    },
+    /// The folder of a search cannot be written.
+    #[error("cannot write the search in `{}`: {problem}; check the folder and the space on the disk", .folder.display())]
+    SearchFolder {
+        /// Folder of the search.
+        folder: PathBuf,
+        /// Reason, in words.
+        problem: String,
     },
     /// A saved model is damaged or of another kind.
     #[error("the save is not of this model: {problem}")]

@@ -29,6 +29,8 @@
 //! | [`softmax`] | [`SoftmaxRegression`]: multinomial logistic regression |
 //! | [`kmeans`] | [`KMeans`]: clusters of rows around their means |
 //! | [`lda`] | [`TopicModelling`]: topic models (latent Dirichlet allocation) |
+//! | [`metrics`] | metrics of classes, probabilities, quantities and rankings |
+//! | [`selection`] | cross-validation, and search for good settings |
 //! | [`memory`] | memory that a model needs, checked before it is taken |
 //! | [`error`] | errors of training, evaluation and loading |
 
@@ -41,9 +43,11 @@ pub mod kmeans;
 pub mod lda;
 pub mod linear;
 pub mod memory;
+pub mod metrics;
 pub mod mf;
 pub mod prelude;
 pub mod ridge;
+pub mod selection;
 mod setters;
 pub mod softmax;
 pub mod sparse;
@@ -51,7 +55,7 @@ pub mod training;
 
 pub use error::Error;
 pub use estimator::{Estimator, IncrementalEstimator, Predictor};
-pub use examples::ExampleEvaluation;
+pub use examples::{ClassWeights, ExampleEvaluation, ExampleWeights};
 pub use fm::FactorizationMachine;
 pub use kmeans::KMeans;
 pub use lda::TopicModelling;

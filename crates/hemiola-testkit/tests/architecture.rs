@@ -143,8 +143,9 @@ fn pure_code_has_no_sockets_threads_clocks_or_files() {
 
 #[test]
 fn heavy_libraries_have_one_owner_each() {
-    let owners: [(&str, &[&str]); 6] = [
+    let owners: [(&str, &[&str]); 7] = [
         ("burn", &["hemiola-nn"]),
+        ("pyo3", &["hemiola-py"]),
         ("syn", &["hemiola-macros"]),
         ("quote", &["hemiola-macros"]),
         ("rustls", &["hemiola-net"]),
@@ -189,7 +190,7 @@ fn only_the_cluster_starts_threads_and_reads_variables() {
     // Clippy forbids `thread::spawn` and `env::var`; these are their relatives, which tests may use.
     let words = ["thread::Builder", "thread::scope", "park_timeout", "env::var_os", "env::vars"];
     // Programs and tools start threads of their own, and so do sweeps over independent simulations.
-    let programs = ["hemiola-cluster", "hemiola-cli", "hemiola-bench", "hemiola-fuzz", "hemiola-testkit"];
+    let programs = ["hemiola-cluster", "hemiola-cli", "hemiola-bench", "hemiola-fuzz", "hemiola-py", "hemiola-testkit"];
     let sweeps = ["hemiola-sim/src/explore.rs", "hemiola-sim/src/staleness/sweep.rs"];
     let test_support = ["hemiola-net/src/test_support.rs", "hemiola-tables/src/sharded_rwlock_tests.rs"];
     for (_, folder) in crates().iter().filter(|(name, _)| !programs.contains(&&***name)) {

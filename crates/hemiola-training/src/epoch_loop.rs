@@ -346,6 +346,7 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
             plan: self.plan,
             strategy: None,
             regularization: None,
+            cross_validation: None,
         })
     }
 }

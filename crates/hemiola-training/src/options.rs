@@ -1,6 +1,6 @@
 //! Options of a fit: callback, checkpoints, profiling.
 
-use crate::{Callback, Checkpoints};
+use crate::{Callback, Checkpoints, TargetMetric};
 use hemiola_array::save::SaveLock;
 use std::fmt;
 
@@ -17,6 +17,8 @@ pub struct FitOptions<'a> {
     pub lock: Option<SaveLock>,
     /// True to measure the computation of each block.
     pub profiled: bool,
+    /// Metric that selects the best epoch and stops training, if it is not the model's own.
+    pub metric: Option<TargetMetric>,
 }
 
 impl<'a> FitOptions<'a> {
@@ -41,6 +43,13 @@ impl<'a> FitOptions<'a> {
     /// [predicted](hemiola_loops::LoopProfile).
     pub fn with_profiling(mut self) -> Self {
         self.profiled = true;
+        self
+    }
+
+    /// Selects the best epoch, and stops training, by another metric of the model. Without a value of
+    /// it, the objective decides.
+    pub fn with_metric(mut self, metric: TargetMetric) -> Self {
+        self.metric = Some(metric);
         self
     }
 

@@ -34,6 +34,9 @@ pub struct TrainingReport {
     /// Choice of the penalty with the regularization path, if it is a sparse regression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regularization: Option<serde_json::Value>,
+    /// Cross-validation before the training, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cross_validation: Option<serde_json::Value>,
 }
 
 /// Shape and size of the training data.

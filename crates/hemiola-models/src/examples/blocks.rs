@@ -52,6 +52,13 @@ impl ExampleBlock {
         (&self.columns, &self.values)
     }
 
+    /// Scales each row to norm 1.
+    pub(crate) fn normalize(&mut self) {
+        for row in self.starts.windows(2) {
+            unit_norm(&mut self.values[row[0]..row[1]]);
+        }
+    }
+
     /// Joins consecutive blocks to one.
     pub(crate) fn concatenated(blocks: &[Self]) -> Self {
         let mut all = Self { starts: vec![0], ..Self::default() };
@@ -190,6 +197,22 @@ impl BlockedRows {
     pub(crate) fn total_blocks(&self) -> usize {
         self.total
     }
+}
+
+/// Divides a vector by its norm, unless all values are 0.
+pub(crate) fn unit_norm(values: &mut [f32]) {
+    let square: f64 = values.iter().map(|value| f64::from(*value) * f64::from(*value)).sum();
+    if square > 0.0 {
+        let factor = square.sqrt().recip();
+        for value in values {
+            *value = (f64::from(*value) * factor) as f32;
+        }
+    }
+}
+
+/// Returns the targets of the rows of some blocks, in order.
+pub(crate) fn targets_of(blocks: &[ExampleBlock]) -> Vec<f64> {
+    blocks.iter().flat_map(|block| block.targets.iter().copied()).collect()
 }
 
 /// Returns a random order of `0..rows` for an epoch, equal on every peer.

@@ -1,5 +1,6 @@
 //! Evaluation of a model on examples.
 
+use crate::linear::ConfusionMatrix;
 use crate::training::Metrics;
 use serde::Serialize;
 
@@ -12,4 +13,8 @@ pub struct ExampleEvaluation {
     pub examples: u64,
     /// Number of feature values unknown to the model; they were dropped.
     pub unknown_features: u64,
+    /// Examples by true and predicted class; `None` for quantities, clusters, and more than
+    /// [`ConfusionMatrix::MAX_CLASSES`] classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confusion: Option<ConfusionMatrix>,
 }

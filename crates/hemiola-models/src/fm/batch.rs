@@ -10,6 +10,7 @@ use super::parameters::FmParameters;
 use crate::examples::ExampleBlock;
 use hemiola_cluster::Result;
 use hemiola_collective::Communicator;
+use pulp::{Simd, WithSimd};
 
 /// Scored examples: those of one worker, or of one peer.
 #[derive(Debug, Default)]
@@ -36,6 +37,28 @@ pub(super) struct ScoredExample<'a> {
     pub(super) slope: f32,
     pub(super) cost: f32,
     pub(super) sums: &'a [f32],
+}
+
+/// Scoring of rows, with the widest registers of the machine. A closure would be compiled without
+/// them.
+pub(super) struct ScoreKernel<'a> {
+    pub(super) part: &'a mut ScoredExamples,
+    pub(super) parameters: &'a FmParameters,
+    pub(super) block: &'a ExampleBlock,
+    pub(super) targets: &'a [f32],
+    /// Position in the batch, and index in the block, of each row.
+    pub(super) rows: &'a [(u32, u32)],
+    pub(super) loss: FmLoss,
+}
+
+impl WithSimd for ScoreKernel<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let Self { part, parameters, block, targets, rows, loss } = self;
+        part.score(parameters, (block, targets), rows, loss);
+    }
 }
 
 impl ScoredExamples {

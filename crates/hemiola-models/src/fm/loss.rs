@@ -47,7 +47,7 @@ impl FmLoss {
             Self::Logistic => {
                 let tail = (-score.abs()).exp();
                 let chance = if score >= 0.0 { 1.0 / (1.0 + tail) } else { tail / (1.0 + tail) };
-                (target - chance, score.max(0.0) - target * score + tail.ln_1p())
+                (target - chance, score.max(0.0) - target * score + (1.0 + tail).ln())
             }
         }
     }

@@ -36,7 +36,7 @@
 //!
 //! hemiola::standalone(2).workers(1).run(|cluster| {
 //!     let examples = data::synthetic(cluster, 2000, Seed(1))?;
-//!     let machine = FactorizationMachine::builder(FmLoss::Logistic).rank(4).epochs(5).build()?;
+//!     let machine = FactorizationMachine::builder(FmLoss::Logistic).rank(4).epochs(5).validation(0.1).build()?;
 //!     let trained = machine.fit(cluster, &examples)?;
 //!     assert!(trained.report.result.validation.unwrap()["auc"] > 0.6);
 //!     let predictions = trained.model.predict(cluster, &examples.features)?;
@@ -52,10 +52,13 @@
 //! | `l2_linear`, `l2_factors` | 0.00001, 0.0001 | L2 regularization of weights and of factors |
 //! | `learning_rate` | 0.1 | AdaGrad adapts it per feature |
 //! | `batch_size` | 64 | examples per step |
-//! | `validation` | 0.1 | fraction held out, if no validation set is given |
+//! | `normalize` | logistic loss: true | whether each example is scaled to norm 1 |
+//! | `epochs` | 10 | passes over the examples |
+//! | `validation` | 0 | fraction held out for early stopping, if no validation set is given |
 //!
-//! Numeric columns should be scaled to be near 1 (counts: their logarithm), or they dominate the
-//! pairs. A column that never occurs in training has no effect on predictions.
+//! With `normalize`, examples of many features weigh as much as those of few, which makes training
+//! robust; without, more can be learned from examples of equally many features. Numeric columns
+//! should be scaled to be near 1 (counts: their logarithm), or they dominate the pairs. A column that never occurs in training has no effect on predictions.
 //!
 //! | file | concept |
 //! |---|---|
@@ -64,6 +67,7 @@
 //! | `batch` | scored examples of a batch, exchanged between peers |
 //! | `step` | gradients by feature, and AdaGrad |
 //! | `train` | epochs, divergence control, evaluation |
+//! | `tune` | search and cross-validation |
 //! | `model` | the trained model: prediction and saving |
 //!
 //! # References
@@ -84,6 +88,7 @@ mod settings;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
 mod step;
 mod train;
+mod tune;
 
 use crate::input::InputSchema;
 pub use loss::FmLoss;

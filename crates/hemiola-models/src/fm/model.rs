@@ -4,10 +4,10 @@ use super::loss::FmLoss;
 use super::parameters::{FeatureState, FmParameters, row_width};
 use super::settings::FmSettings;
 use crate::estimator::required;
-use crate::examples::{BlockedRows, ExampleBlock, ExampleEvaluation, block_values, row_values};
+use crate::examples::{BlockedRows, ExampleBlock, ExampleEvaluation, block_values, row_values, targets_of, unit_norm};
 use crate::input::InputSchema;
-use crate::linear::{class_name, count_beyond, labels};
-use crate::sparse::metrics_of;
+use crate::linear::{class_name, class_names, count_beyond, labels};
+use crate::sparse::{confusion_of, metrics_of};
 use crate::training::{Checkpointable, Metrics};
 use crate::{Error, Predictor};
 use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
@@ -52,6 +52,12 @@ impl FmModel {
     /// Kind of the model in saves and reports.
     pub const KIND: &'static str = "fm";
 
+    /// Returns the names of the two classes, or their labels, ascending; none for quantities.
+    #[must_use]
+    pub fn class_names(&self) -> Vec<String> {
+        class_names(&self.names, self.classes.as_ref().map_or(&[], |classes| &classes[..]))
+    }
+
     /// Returns the number of features.
     #[must_use]
     pub fn columns(&self) -> usize {
@@ -95,23 +101,38 @@ impl FmModel {
         let columns = self.columns();
         let split =
             BlockedRows::distribute(cluster, &examples.features, Some(&labels), labels.len(), columns, |_| false)?;
-        let (examples, metrics) = self.metrics(cluster, &split.train.blocks)?;
+        let blocks = &split.train.blocks;
+        let (scores, targets) = (self.scores(cluster, blocks)?, targets_of(blocks));
+        let (examples, metrics) = metrics_of(cluster, self.classes, &targets, &scores)?;
         if examples == 0 {
             return Err(Error::NoExamples.into());
         }
-        Ok(ExampleEvaluation { metrics, examples, unknown_features: split.dropped })
+        let confusion = match self.classes {
+            Some(classes) => confusion_of(cluster, (classes, class_names(&self.names, &classes)), &targets, &scores)?,
+            None => None,
+        };
+        Ok(ExampleEvaluation { metrics, examples, unknown_features: split.dropped, confusion })
     }
 
     /// *Collective.* Evaluates the model on blocks of examples; returns their number and metrics.
     pub(super) fn metrics(&self, cluster: &Cluster, blocks: &[ExampleBlock]) -> Result<(u64, Metrics)> {
-        let scores = block_values(cluster, blocks, 1, |block, row, score| score[0] = self.score(block, row))?;
-        let targets: Vec<f64> = blocks.iter().flat_map(|block| block.targets.iter().copied()).collect();
-        metrics_of(cluster, self.classes, &targets, &scores)
+        metrics_of(cluster, self.classes, &targets_of(blocks), &self.scores(cluster, blocks)?)
+    }
+
+    /// Computes the quantities or the log-odds of the examples of this peer.
+    fn scores(&self, cluster: &Cluster, blocks: &[ExampleBlock]) -> Result<Vec<f64>> {
+        block_values(cluster, blocks, 1, |block, row, score| score[0] = self.score(block, row))
     }
 
     /// Computes the quantity or the log-odds of an example.
     fn score(&self, block: &ExampleBlock, row: usize) -> f64 {
-        let (columns, values) = block.slices(row);
+        let (columns, mut values) = block.slices(row);
+        let mut scaled = Vec::new();
+        if self.settings.normalize {
+            scaled.extend_from_slice(values);
+            unit_norm(&mut scaled);
+            values = &scaled;
+        }
         let mut sums = vec![0.0; self.parameters.width];
         self.mean + self.deviation * f64::from(self.parameters.score(columns, values, &mut sums))
     }
@@ -207,6 +228,10 @@ impl Checkpointable for FmModel {
             parameters: Arc::new(parameters),
             cluster: factors.cluster().clone(),
         })
+    }
+
+    fn input(&self) -> Option<&InputSchema> {
+        self.input.as_ref()
     }
 
     fn bytes(&self) -> u64 {

@@ -107,20 +107,42 @@ impl FmParameters {
             squares += state.norm * value * value;
         }
         let mut all = [0.0_f32; LANES];
-        for (chunk, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-            let mut lanes = [0.0_f32; LANES];
-            for (column, value) in columns.iter().zip(values) {
-                let start = *column as usize * self.width + chunk * LANES;
-                for (lane, factor) in lanes.iter_mut().zip(&self.factors[start..start + LANES]) {
+        // Two chunks at a time: their sums are independent, and fit into registers.
+        let (pairs, last) = sums.as_chunks_mut::<LANES>().0.as_chunks_mut::<2>();
+        let first_of_last = 2 * pairs.len();
+        for (pair, sums) in pairs.iter_mut().enumerate() {
+            self.weighted_sum(columns, values, 2 * pair, sums, &mut all);
+        }
+        if let [last] = last {
+            self.weighted_sum(columns, values, first_of_last, std::array::from_mut(last), &mut all);
+        }
+        linear + 0.5 * (total(all) - squares)
+    }
+
+    /// Computes some chunks of `Σ x v`, from `first` on, and adds their squares to `all`.
+    #[inline(always)]
+    fn weighted_sum<const N: usize>(
+        &self,
+        columns: &[u32],
+        values: &[f32],
+        first: usize,
+        sums: &mut [[f32; LANES]; N],
+        all: &mut [f32; LANES],
+    ) {
+        let (rows, chunks) = (self.factors.as_chunks::<LANES>().0, self.width / LANES);
+        let mut found = [[0.0_f32; LANES]; N];
+        for (column, value) in columns.iter().zip(values) {
+            let start = *column as usize * chunks + first;
+            for (lanes, row) in found.iter_mut().zip(&rows[start..start + N]) {
+                for (lane, factor) in lanes.iter_mut().zip(row) {
                     *lane += value * factor;
                 }
             }
-            for (all, lane) in all.iter_mut().zip(&lanes) {
-                *all += lane * lane;
-            }
-            *sums = lanes;
         }
-        linear + 0.5 * (total(all) - squares)
+        for lanes in &found {
+            add_squares(all, lanes);
+        }
+        *sums = found;
     }
 }
 
@@ -131,19 +153,25 @@ pub(super) fn row_width(rank: usize) -> usize {
 
 /// Returns the squared norm of a row.
 #[inline(always)]
-pub(super) fn squared_norm(row: &[f32]) -> f32 {
+fn squared_norm(row: &[f32]) -> f32 {
     let mut lanes = [0.0_f32; LANES];
     for row in row.as_chunks::<LANES>().0 {
-        for (lane, value) in lanes.iter_mut().zip(row) {
-            *lane += value * value;
-        }
+        add_squares(&mut lanes, row);
     }
     total(lanes)
 }
 
+/// Adds the squares of a chunk.
+#[inline(always)]
+pub(super) fn add_squares(lanes: &mut [f32; LANES], chunk: &[f32; LANES]) {
+    for (lane, value) in lanes.iter_mut().zip(chunk) {
+        *lane += value * value;
+    }
+}
+
 /// Sums the lanes: the upper half onto the lower half, repeatedly.
 #[inline(always)]
-fn total(lanes: [f32; LANES]) -> f32 {
+pub(super) fn total(lanes: [f32; LANES]) -> f32 {
     let fours: [f32; LANES / 2] = std::array::from_fn(|at| lanes[at] + lanes[at + LANES / 2]);
     let [first, second, third, last] = fours;
     (first + third) + (second + last)

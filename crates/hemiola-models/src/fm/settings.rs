@@ -21,6 +21,10 @@ pub struct FmSettings {
     pub learning_rate: f32,
     /// Number of examples per step.
     pub batch_size: u32,
+    /// True if each example is scaled to norm 1, in training and in predictions. Saves of older
+    /// versions are without.
+    #[serde(default)]
+    pub normalize: bool,
     /// Random seed. The same seed gives a bit-identical model.
     pub seed: u64,
     /// Fraction of the examples used for validation where no validation set is given.
@@ -36,6 +40,12 @@ pub struct FmBuilder {
     settings: FmSettings,
 }
 
+impl From<FmSettings> for FmBuilder {
+    fn from(settings: FmSettings) -> Self {
+        Self { settings }
+    }
+}
+
 impl FmBuilder {
     pub(super) fn new(loss: FmLoss) -> Self {
         Self {
@@ -46,9 +56,12 @@ impl FmBuilder {
                 l2_factors: 1e-4,
                 learning_rate: 0.1,
                 batch_size: 64,
+                // Numbers of features differ between examples of classes; the size of a quantity may
+                // depend on those of its features.
+                normalize: loss == FmLoss::Logistic,
                 seed: 1,
-                validation: 0.1,
-                limits: TrainingLimits::default(),
+                validation: 0.0,
+                limits: TrainingLimits { epochs: 10, ..TrainingLimits::default() },
             },
         }
     }
@@ -64,16 +77,19 @@ impl FmBuilder {
         learning_rate: f32;
         /// Number of examples per step. Default: 64.
         batch_size: u32;
+        /// True to scale each example to norm 1. Default: true with the logistic loss, false with the
+        /// squared loss.
+        normalize: bool;
         /// Random seed. Default: 1.
         seed: u64;
-        /// Fraction of the examples used for validation where no validation set is given. Default:
-        /// 0.1; 0 disables validation.
+        /// Fraction of the examples used for validation where no validation set is given. Default: 0,
+        /// which trains on all of them, for all epochs.
         validation: f64;
         /// Stopping criteria of the training run.
         limits: TrainingLimits;
     }
 
-    /// Maximum number of epochs. Default: 40.
+    /// Maximum number of epochs. Default: 10.
     pub fn epochs(mut self, epochs: u32) -> Self {
         self.settings.limits.epochs = epochs;
         self

@@ -9,8 +9,9 @@
 //! learning rate is divided by the square root of the sum.
 
 use super::batch::{ScoredExample, ScoredExamples};
-use super::parameters::{FeatureState, FmParameters, LANES, squared_norm};
+use super::parameters::{FeatureState, FmParameters, LANES, add_squares, total};
 use super::settings::FmSettings;
+use pulp::{Simd, WithSimd};
 
 /// No slot: the feature does not occur in the batch.
 const NO_SLOT: u32 = u32::MAX;
@@ -68,7 +69,7 @@ impl BatchGradients {
             slot = self.features.len();
             self.slots[feature] = slot as u32;
             self.features.push(FeatureGradient { feature: feature as u32, ..FeatureGradient::default() });
-            self.sums.resize((slot + 1) * width, 0.0);
+            self.sums.extend(example.sums.iter().map(|_| 0.0));
         }
         let scaled = example.slope * value;
         let gradient = &mut self.features[slot];
@@ -76,12 +77,28 @@ impl BatchGradients {
         gradient.linear += scaled;
         gradient.square += scaled * value;
         let sums = self.sums[slot * width..][..width].as_chunks_mut::<LANES>().0;
-        for (sums, of_example) in sums.iter_mut().zip(example.sums.as_chunks::<LANES>().0) {
-            for (sum, of_example) in sums.iter_mut().zip(of_example) {
-                *sum += scaled * of_example;
-            }
+        let (pairs, last) = sums.as_chunks_mut::<2>();
+        let (of_pairs, of_last) = example.sums.as_chunks::<LANES>().0.as_chunks::<2>();
+        for (sums, of_example) in pairs.iter_mut().zip(of_pairs) {
+            add_scaled(sums, of_example, scaled);
+        }
+        if let ([sums], [of_example]) = (last, of_last) {
+            add_scaled(std::array::from_mut(sums), std::array::from_ref(of_example), scaled);
         }
     }
+}
+
+/// Adds a multiple of some chunks.
+#[inline(always)]
+fn add_scaled<const N: usize>(sums: &mut [[f32; LANES]; N], chunks: &[[f32; LANES]; N], factor: f32) {
+    // Copies, which overlap with nothing, are computed in registers.
+    let (mut found, chunks) = (*sums, *chunks);
+    for (sums, chunk) in found.iter_mut().zip(&chunks) {
+        for (sum, value) in sums.iter_mut().zip(chunk) {
+            *sum += factor * value;
+        }
+    }
+    *sums = found;
 }
 
 /// Features of a worker, to be updated.
@@ -91,6 +108,27 @@ pub(super) struct FeatureShare<'a> {
     factors: &'a mut [f32],
     states: &'a mut [FeatureState],
     gradients: &'a mut BatchGradients,
+}
+
+/// Step of a worker, with the widest registers of the machine. A closure would be compiled without
+/// them.
+pub(super) struct StepKernel<'a, 'b> {
+    pub(super) share: &'a mut FeatureShare<'b>,
+    pub(super) parts: &'a [ScoredExamples],
+    /// Part and index of each example of the batch.
+    pub(super) order: &'a [(u32, u32)],
+    pub(super) width: usize,
+    pub(super) rule: StepRule,
+}
+
+impl WithSimd for StepKernel<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let Self { share, parts, order, width, rule } = self;
+        share.step(parts, order, width, rule);
+    }
 }
 
 impl<'a> FeatureShare<'a> {
@@ -145,13 +183,18 @@ fn update(state: &mut FeatureState, factors: &mut [f32], gradient: &FeatureGradi
     state.weight_sum += step * step;
     state.weight += rule.learning_rate / state.weight_sum.sqrt() * step;
     let own = gradient.square + gradient.count * rule.l2_factors;
-    for (sum, factor) in sums.iter_mut().zip(&*factors) {
-        *sum -= own * factor;
+    let (sums, factors) = (sums.as_chunks_mut::<LANES>().0, factors.as_chunks_mut::<LANES>().0);
+    let mut squares = [0.0; LANES];
+    for (sums, factors) in sums.iter_mut().zip(&*factors) {
+        add_scaled(std::array::from_mut(sums), std::array::from_ref(factors), -own);
+        add_squares(&mut squares, sums);
     }
-    state.factor_sum += squared_norm(sums) * rule.mean;
+    state.factor_sum += total(squares) * rule.mean;
     let rate = rule.learning_rate / state.factor_sum.sqrt();
-    for (factor, sum) in factors.iter_mut().zip(&*sums) {
-        *factor += rate * sum;
+    squares = [0.0; LANES];
+    for (factors, sums) in factors.iter_mut().zip(&*sums) {
+        add_scaled(std::array::from_mut(factors), std::array::from_ref(sums), rate);
+        add_squares(&mut squares, factors);
     }
-    state.norm = squared_norm(factors);
+    state.norm = total(squares);
 }

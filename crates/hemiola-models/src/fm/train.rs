@@ -1,30 +1,26 @@
 //! Training of factorization machines: epochs of mini-batches, with divergence control.
 
-use super::batch::ScoredExamples;
+use super::batch::{ScoreKernel, ScoredExamples};
 use super::loss::FmLoss;
 use super::model::FmModel;
 use super::parameters::FmParameters;
 use super::settings::FmSettings;
-use super::step::{BatchGradients, FeatureShare, StepRule};
+use super::step::{BatchGradients, FeatureShare, StepKernel, StepRule};
 use super::{FactorizationMachine, parameters};
-use crate::examples::{BlockedRows, ExampleBlock, shuffled_rows, tree_sum};
-use crate::linear::{classes, labels};
+use crate::examples::{BlockedRows, ExampleBlock, FitRows, LabelledFit, shuffled_rows, tree_sum};
+use crate::linear::classes;
 use crate::memory::ensure_available;
 use crate::training::{
-    ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TrainingAlgorithm, TrainingSpec,
-    check_same_settings, fit_loop, labelled_digest,
+    ClusterInfo, EpochResult, Fit, FitOptions, Metrics, TrainingAlgorithm, TrainingSpec, check_same_settings, fit_loop,
 };
 use crate::{Error, Estimator};
 use hemiola_array::dist::LabelledData;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective::{Algorithm, CollectiveExt, Communicator, ReduceOp};
-use hemiola_core::rng::PhiloxRng;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Random stream that selects the validation set.
-const VALIDATION_DRAW: u64 = 7;
 /// An epoch diverged if its objective is this many times the previous one.
 const DIVERGENCE_RATIO: f64 = 2.0;
 /// A loss below this is converged, not diverging.
@@ -52,31 +48,20 @@ impl Estimator for FactorizationMachine {
     ) -> Result<Fit<FmModel>> {
         let settings = &self.settings;
         check_same_settings(cluster, FmModel::KIND, settings)?;
-        let all_labels = labels(examples)?;
-        let share = if validation.is_some() { 0.0 } else { settings.validation };
-        let values = PhiloxRng::new(settings.seed);
-        let is_validation = |row: usize| share > 0.0 && values.random_bool(row as u64, VALIDATION_DRAW, share);
-        let trained_on: Vec<f32> =
-            all_labels.iter().enumerate().filter(|(row, _)| !is_validation(*row)).map(|(_, label)| *label).collect();
-        let targets = TargetScale::of(&trained_on, settings.loss, &self.names)?;
-        let columns = examples.features.shape().extent(1).max(1);
+        let fit = LabelledFit::new(examples, validation, (settings.seed, settings.validation))?;
+        let targets = TargetScale::of(&fit.trained_on(), settings.loss, &self.names)?;
+        let columns = fit.columns();
         let width = parameters::row_width(settings.rank as usize);
         // The parameters, a copy of them to undo an epoch, and the best ones.
         ensure_available(3 * 4 * (columns as u128) * (width as u128 + 4), || {
             format!("a factorization machine of {columns} features and rank {}", settings.rank)
         })?;
-        let rows = all_labels.len();
-        let split =
-            BlockedRows::distribute(cluster, &examples.features, Some(&all_labels), rows, columns, is_validation)?;
-        let mut validation_rows = split.validation;
-        if let Some(validation) = validation {
-            let of_validation = labels(validation)?;
-            let (count, features) = (of_validation.len(), &validation.features);
-            validation_rows =
-                BlockedRows::distribute(cluster, features, Some(&of_validation), count, columns, |_| false)?.train;
+        let FitRows { mut train, validation: validation_rows, data } = fit.distribute(cluster)?;
+        if settings.normalize {
+            train.blocks.iter_mut().for_each(ExampleBlock::normalize);
         }
         let collectives = cluster.communicator()?.with_algorithm(Algorithm::Ring);
-        let block = ExampleBlock::concatenated(&split.train.blocks);
+        let block = ExampleBlock::concatenated(&train.blocks);
         let counts = feature_counts(&block, columns, &collectives)?;
         let used: Vec<bool> = counts.iter().map(|count| *count > 0).collect();
         let start = FmParameters::start(settings.rank as usize, &used, targets.bias, settings.seed);
@@ -92,16 +77,11 @@ impl Estimator for FactorizationMachine {
             parameters: Arc::new(start),
             cluster: cluster.clone(),
         };
-        let initial_objective = targets.loss.max(initial_loss(cluster, &split.train, &model, &targets)?);
-        let mut local_rows = vec![ABSENT; rows];
+        let initial_objective = targets.loss.max(initial_loss(cluster, &train, &model, &targets)?);
+        let mut local_rows = vec![ABSENT; fit.labels.len()];
         for (index, row) in block.numbers.iter().enumerate() {
             local_rows[*row] = index as u32;
         }
-        let data = DatasetInfo {
-            shape: vec![rows, columns],
-            train: split.train.examples,
-            validation: validation_rows.examples,
-        };
         let spec = TrainingSpec {
             model: FmModel::KIND,
             settings,
@@ -113,12 +93,11 @@ impl Estimator for FactorizationMachine {
         let training = FmTraining {
             cluster,
             settings,
-            examples,
-            validation,
+            fit,
             targets: block.targets.iter().map(|label| targets.target(*label)).collect(),
             block,
             local_rows,
-            train: split.train.examples,
+            train: train.examples,
             validation_rows,
             collectives,
             bounds,
@@ -229,8 +208,7 @@ fn balanced_bounds(counts: &[i64], workers: usize) -> Vec<usize> {
 struct FmTraining<'a> {
     cluster: &'a Cluster,
     settings: &'a FmSettings,
-    examples: &'a LabelledData,
-    validation: Option<&'a LabelledData>,
+    fit: LabelledFit<'a>,
     /// Training rows of this peer.
     block: ExampleBlock,
     /// Targets of the training rows of this peer.
@@ -312,7 +290,7 @@ impl TrainingAlgorithm for FmTraining<'_> {
     }
 
     fn digests(&self) -> Result<[u64; 2]> {
-        Ok([labelled_digest(self.examples)?, self.validation.map_or(Ok(0), labelled_digest)?])
+        self.fit.digests()
     }
 
     /// The order of all sums is that of the batch.
@@ -361,7 +339,7 @@ impl FmTraining<'_> {
                 team.each_with(parts, |worker, part| {
                     let share = |index: usize| index * own.len() / workers;
                     let rows = &own[share(worker)..share(worker + 1)];
-                    arch.dispatch(|| part.score(shared, (block, targets), rows, loss));
+                    arch.dispatch(ScoreKernel { part, parameters: shared, block, targets, rows, loss });
                 })?;
                 let scored = if peers > 1 {
                     received = ScoredExamples::exchange(parts, width, collectives)?;
@@ -372,7 +350,7 @@ impl FmTraining<'_> {
                 ScoredExamples::order(scored, batch.len(), &mut sequence);
                 let mut shares = FeatureShare::split(parameters, bounds, gradients);
                 team.each_with(&mut shares, |_, share| {
-                    arch.dispatch(|| share.step(scored, &sequence, width, rule));
+                    arch.dispatch(StepKernel { share, parts: scored, order: &sequence, width, rule });
                 })?;
                 let mut slope = 0.0;
                 for (part, index) in &sequence {

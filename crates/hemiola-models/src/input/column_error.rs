@@ -91,6 +91,79 @@ pub enum ColumnError {
         /// File without features.
         file: PathBuf,
     },
+    /// Columns of words that are declared neither as categories nor as text.
+    #[error(
+        "`{}` has words in {}, such as `{example}`, and numbers are expected; make them categories with `--categorical {}` \
+         (`--categorical auto` finds such columns), read texts word by word with `--text-column`, or leave columns out with `--ignore`",
+        .file.display(), columns_of(.columns), .columns.join(",")
+    )]
+    Words {
+        /// File with the columns.
+        file: PathBuf,
+        /// Names of the columns.
+        columns: Vec<String>,
+        /// One of the words.
+        example: String,
+    },
+    /// A column without any value in the training set.
+    #[error(
+        "all values of column `{column}` are missing; leave it out with `--ignore {column}`, or use `--missing zero`"
+    )]
+    AllMissing {
+        /// Name of the column.
+        column: String,
+    },
+    /// A column with too many categories for a feature each.
+    #[error(
+        "column `{column}` has more than {most} categories; hash them with `--hash-features 18`, or, if it is a number or an \
+         identifier, read it as such or leave it out with `--ignore {column}`"
+    )]
+    TooManyCategories {
+        /// Name of the column.
+        column: String,
+        /// Maximum number of categories.
+        most: usize,
+    },
+    /// A column with too many different numbers to find the most frequent one.
+    #[error("column `{column}` has more than {most} different numbers; use `--missing median` or `mean`")]
+    TooManyNumbers {
+        /// Name of the column.
+        column: String,
+        /// Maximum number of different numbers.
+        most: usize,
+    },
+    /// A column of text with too many different terms.
+    #[error("column `{column}` has more than {most} different terms; use shorter `--ngrams`")]
+    TooManyTerms {
+        /// Name of the column.
+        column: String,
+        /// Maximum number of terms that are counted.
+        most: usize,
+    },
+    /// A column of text without a term that is frequent enough.
+    #[error("no term of column `{column}` is left; check that it has text, and lower `--min-df` or raise `--max-df`")]
+    NoTerms {
+        /// Name of the column.
+        column: String,
+    },
+    /// A file in another format than the files to which the preparation of the model was fitted.
+    #[error("the features of the model were prepared for {trained}, and `{}` has another format; convert the file", .file.display())]
+    OtherFormat {
+        /// File in another format.
+        file: PathBuf,
+        /// Format of the training files.
+        trained: String,
+    },
+    /// A preparation that the format of the file does not allow.
+    #[error("`{flag}` {problem}; leave it out{}", .instead.as_ref().map_or_else(String::new, |instead| format!(", or use `{instead}`")))]
+    Unsuitable {
+        /// Flag that cannot be applied.
+        flag: String,
+        /// Reason, as the rest of the sentence.
+        problem: String,
+        /// Flag that can be used instead.
+        instead: Option<String>,
+    },
     /// A flag about columns was given for LIBSVM text, which has none.
     #[error("`{flag}` is for separated values, and `{}` is LIBSVM text; leave it out", .file.display())]
     NotSeparated {
@@ -107,6 +180,11 @@ pub enum ColumnError {
         /// File with separated values.
         file: PathBuf,
     },
+}
+
+/// Formats columns for a message: column `a`, or columns `a`, `b`.
+fn columns_of(names: &[String]) -> String {
+    format!("{} {}", if names.len() == 1 { "column" } else { "columns" }, list(names))
 }
 
 /// Formats names for a message.

@@ -17,6 +17,8 @@ const LABEL_NAMES: [&str; 4] = ["label", "target", "class", "y"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum FieldUse {
     Label,
+    /// Weight of the example.
+    Weight,
     /// Feature with this index.
     Feature(usize),
     Skip,
@@ -78,29 +80,42 @@ pub(crate) struct ExampleColumns {
 }
 
 impl ExampleColumns {
-    /// Returns the schema of training data by flags: `label` and `ignore` are names or numbers.
+    /// Returns the schema of training data by flags: `label`, `ignore` and `weight` are names or
+    /// numbers. With `needs_label`, the first column is the label if none is named.
     pub(crate) fn choose(
         head: FileHead<'_>,
         separator: &str,
-        label: Option<&str>,
+        (label, needs_label): (Option<&str>, bool),
         ignore: &[String],
+        weight: Option<&str>,
     ) -> Result<InputSchema, ColumnError> {
         let names = head.names();
-        let label_position = if let Some(wanted) = label {
-            head.position(&names, wanted)?
-        } else {
-            check_first_is_label(head, &names)?;
-            0
+        let label_position = match label {
+            Some(wanted) => Some(head.position(&names, wanted)?),
+            None if needs_label => {
+                check_first_is_label(head, &names)?;
+                Some(0)
+            }
+            None => None,
         };
         let mut roles = vec![ColumnRole::Feature; names.len()];
         for wanted in ignore {
             roles[head.position(&names, wanted)?] = ColumnRole::Ignored;
         }
-        if let Some(role) = roles.get_mut(label_position) {
+        if let Some(position) = label_position
+            && let Some(role) = roles.get_mut(position)
+        {
             if *role == ColumnRole::Ignored {
-                return Err(ColumnError::Repeated { column: names[label_position].clone() });
+                return Err(ColumnError::Repeated { column: names[position].clone() });
             }
             *role = ColumnRole::Label;
+        }
+        if let Some(wanted) = weight {
+            let position = head.position(&names, wanted)?;
+            if roles[position] != ColumnRole::Feature {
+                return Err(ColumnError::Repeated { column: names[position].clone() });
+            }
+            roles[position] = ColumnRole::Weight;
         }
         if !roles.contains(&ColumnRole::Feature) {
             return Err(ColumnError::NoFeatures { file: head.path.to_owned() });
@@ -111,6 +126,7 @@ impl ExampleColumns {
             separator: Some(separator.to_owned()),
             header: head.header.is_some(),
             columns,
+            preparation: None,
         })
     }
 
@@ -130,6 +146,8 @@ impl ExampleColumns {
         for column in &schema.columns {
             let field = match column.role {
                 ColumnRole::Label => FieldUse::Label,
+                // New files need no weights.
+                ColumnRole::Weight => FieldUse::Weight,
                 ColumnRole::Feature => {
                     feature += 1;
                     FieldUse::Feature(feature - 1)
@@ -138,7 +156,7 @@ impl ExampleColumns {
             };
             match names.iter().position(|name| *name == column.name) {
                 Some(position) => fields[position] = field,
-                None if field == FieldUse::Label && !needs_label => {}
+                None if field == FieldUse::Weight || field == FieldUse::Label && !needs_label => {}
                 None => {
                     return Err(ColumnError::Missing {
                         file: head.path.to_owned(),
@@ -159,6 +177,7 @@ impl ExampleColumns {
             let kept = schema.columns.iter().filter(|column| keep(column.role));
             kept.map(|column| match column.role {
                 ColumnRole::Label => FieldUse::Label,
+                ColumnRole::Weight => FieldUse::Weight,
                 ColumnRole::Feature => {
                     feature += 1;
                     FieldUse::Feature(feature - 1)
@@ -174,7 +193,8 @@ impl ExampleColumns {
         if !needs_label {
             expected = format!("{} (without the label) or {expected}", without_label.len());
         }
-        let layouts = if needs_label { vec![all] } else { vec![all, without_label, features] };
+        let without_weight = uses(&|role| role != ColumnRole::Weight);
+        let layouts = if needs_label { vec![all, without_weight] } else { vec![all, without_label, features] };
         match layouts.into_iter().find(|layout| layout.len() == head.fields) {
             Some(fields) => Ok(Self { fields, extra: Vec::new() }),
             None => Err(ColumnError::FieldCount { file: head.path.to_owned(), found: head.fields, expected }),
@@ -214,7 +234,7 @@ mod tests {
     #[test]
     fn columns_are_matched_by_name_in_any_order() {
         let trained = names("price,size,age,id");
-        let schema = ExampleColumns::choose(head(Some(&trained), 4), ",", None, &names("id")).unwrap();
+        let schema = ExampleColumns::choose(head(Some(&trained), 4), ",", (None, true), &names("id"), None).unwrap();
         let new = names("age,note,size");
         let found = ExampleColumns::match_file(head(Some(&new), 3), &schema, false).unwrap();
         assert_eq!(found.fields, [FieldUse::Feature(1), FieldUse::Skip, FieldUse::Feature(0)]);
@@ -228,7 +248,7 @@ mod tests {
 
     #[test]
     fn without_a_header_the_number_of_fields_decides() {
-        let schema = ExampleColumns::choose(head(None, 3), ",", Some("3"), &[]).unwrap();
+        let schema = ExampleColumns::choose(head(None, 3), ",", (Some("3"), true), &[], None).unwrap();
         let fields = |count, needs_label| ExampleColumns::match_file(head(None, count), &schema, needs_label);
         assert_eq!(fields(3, true).unwrap().fields, [FieldUse::Feature(0), FieldUse::Feature(1), FieldUse::Label]);
         assert_eq!(fields(2, false).unwrap().fields, [FieldUse::Feature(0), FieldUse::Feature(1)]);
@@ -240,7 +260,7 @@ mod tests {
     fn a_label_is_chosen_by_name_number_or_position() {
         let header = names("x1,x2,y");
         let role = |label: Option<&str>| {
-            let schema = ExampleColumns::choose(head(Some(&header), 3), ",", label, &[])?;
+            let schema = ExampleColumns::choose(head(Some(&header), 3), ",", (label, true), &[], None)?;
             Ok::<_, ColumnError>(schema.with_role(ColumnRole::Label).map(|(position, _)| position).collect::<Vec<_>>())
         };
         assert_eq!(role(Some("y")), Ok(vec![2]));
@@ -248,6 +268,10 @@ mod tests {
         assert_eq!(role(None), Err(ColumnError::AmbiguousLabel { first: "x1".into(), named: "y".into() }));
         assert!(matches!(role(Some("z")), Err(ColumnError::Unknown { .. })));
         let header = names("y,class");
-        assert!(ExampleColumns::choose(head(Some(&header), 2), ",", None, &[]).is_ok());
+        assert!(ExampleColumns::choose(head(Some(&header), 2), ",", (None, true), &[], None).is_ok());
+        let all = ExampleColumns::choose(head(Some(&header), 2), ",", (None, false), &[], None).unwrap();
+        assert_eq!((all.with_role(ColumnRole::Feature).count(), all.with_role(ColumnRole::Label).count()), (2, 0));
+        let one = ExampleColumns::choose(head(Some(&header), 2), ",", (Some("class"), false), &[], None).unwrap();
+        assert_eq!(one.with_role(ColumnRole::Label).map(|(position, _)| position).collect::<Vec<_>>(), [1]);
     }
 }

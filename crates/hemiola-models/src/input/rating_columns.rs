@@ -65,6 +65,13 @@ impl RatingColumns {
         Ok(Self { user: user.unwrap_or(0), item: item.unwrap_or(1), rating })
     }
 
+    /// Returns the names of these columns in a file.
+    pub(crate) fn names_in(&self, head: FileHead<'_>) -> Vec<String> {
+        let names = head.names();
+        let positions = [Some(self.user), Some(self.item), self.rating];
+        positions.into_iter().flatten().filter_map(|position| names.get(position).cloned()).collect()
+    }
+
     /// Returns the schema of these columns.
     pub(crate) fn schema(&self, head: FileHead<'_>, separator: &str) -> InputSchema {
         let role = |position: usize| match position {
@@ -79,6 +86,7 @@ impl RatingColumns {
             separator: Some(separator.to_owned()),
             header: head.header.is_some(),
             columns: columns.map(|(position, name)| InputColumn { name, role: role(position) }).collect(),
+            preparation: None,
         }
     }
 }

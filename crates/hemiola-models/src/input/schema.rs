@@ -1,9 +1,11 @@
 //! Format and columns of the training data of a model.
 
+use super::preparation::Preparation;
 use hemiola_array::dist::{ArrayLoader, ArraySaver};
 use hemiola_cluster::Result;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 /// Key of the schema in a manifest.
 const INPUT_KEY: &str = "input";
@@ -11,7 +13,7 @@ const INPUT_KEY: &str = "input";
 const FEATURES_SHOWN: usize = 8;
 
 /// Layout of the files that a model was trained on. New files are read by it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InputSchema {
     /// LIBSVM text: indices count from 0 instead of 1.
     #[serde(default)]
@@ -25,6 +27,27 @@ pub struct InputSchema {
     /// Separated values: all columns, in file order.
     #[serde(default)]
     pub columns: Vec<InputColumn>,
+    /// Preparation of the features, fitted to the training set; `None` if files are read as they are.
+    #[serde(default, with = "shared")]
+    pub preparation: Option<Arc<Preparation>>,
+}
+
+/// Serialization of a shared value by its content.
+mod shared {
+    use super::Preparation;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::sync::Arc;
+
+    #[expect(clippy::ref_option, reason = "the signature that serde calls")]
+    pub(super) fn serialize<S: Serializer>(value: &Option<Arc<Preparation>>, serializer: S) -> Result<S::Ok, S::Error> {
+        value.as_deref().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Arc<Preparation>>, D::Error> {
+        Ok(Option::<Preparation>::deserialize(deserializer)?.map(Arc::new))
+    }
 }
 
 /// Column of separated values.
@@ -51,6 +74,8 @@ pub enum ColumnRole {
     Item,
     /// Rating, or weight of an event.
     Rating,
+    /// Weight of an example.
+    Weight,
     /// Not used.
     Ignored,
 }
@@ -76,7 +101,13 @@ impl InputSchema {
 
     /// Returns the schema in the manifest of a model. Saves of older versions have none.
     pub(crate) fn get(load: &ArrayLoader) -> Result<Option<Self>> {
-        load.metadata(INPUT_KEY)
+        let schema: Option<Self> = load.metadata(INPUT_KEY)?;
+        if let Some((schema, preparation)) =
+            schema.as_ref().and_then(|schema| Some((schema, schema.preparation.as_ref()?)))
+        {
+            preparation.check(schema)?;
+        }
+        Ok(schema)
     }
 }
 
@@ -89,6 +120,7 @@ impl fmt::Display for InputSchema {
             (ColumnRole::User, "user"),
             (ColumnRole::Item, "item"),
             (ColumnRole::Rating, "rating"),
+            (ColumnRole::Weight, "weight"),
         ] {
             let column = if self.header { "" } else { "column " };
             parts.extend(self.with_role(role).map(|(_, found)| format!("{title} {column}`{}`", found.name)));
@@ -104,6 +136,28 @@ impl fmt::Display for InputSchema {
         if ignored > 0 && self.with_role(ColumnRole::Label).next().is_some() {
             parts.push(format!("{ignored} ignored"));
         }
-        formatter.write_str(&parts.join(", "))
+        let summary = self.preparation.as_ref().map(|preparation| preparation.summary(self)).unwrap_or_default();
+        let columns = parts.join(", ");
+        formatter
+            .write_str(&[columns, summary].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemas_of_older_models_have_no_preparation() {
+        let stored = r#"{"zero_based":false,"separator":",","header":true,"columns":[{"name":"y","role":"label"},{"name":"a","role":"feature"}]}"#;
+        let schema: InputSchema = serde_json::from_str(stored).unwrap();
+        assert_eq!((schema.preparation.is_none(), schema.to_string()), (true, "label `y`, features `a`".to_owned()));
+        let again: InputSchema = serde_json::from_str(&serde_json::to_string(&schema).unwrap()).unwrap();
+        assert_eq!(again, schema);
+        let later = r#"{"columns":[],"preparation":{"version":9,"options":OPTIONS,"rows":1,"columns":[]}}"#;
+        let options = serde_json::to_string(&super::super::PreparationOptions::default()).unwrap();
+        let schema: InputSchema = serde_json::from_str(&later.replace("OPTIONS", &options)).unwrap();
+        let refused = schema.preparation.as_ref().unwrap().check(&schema).unwrap_err().to_string();
+        assert!(refused.contains("version 9"), "{refused}");
     }
 }

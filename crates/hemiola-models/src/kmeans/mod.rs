@@ -70,6 +70,8 @@ pub use settings::{KMeansBuilder, KMeansSettings};
 pub struct KMeans {
     settings: KMeansSettings,
     input: Option<InputSchema>,
+    /// First centers, row by row, if they are given.
+    centers: Option<Vec<f64>>,
 }
 
 impl KMeans {
@@ -83,6 +85,14 @@ impl KMeans {
     #[must_use]
     pub fn with_input(mut self, schema: Option<InputSchema>) -> Self {
         self.input = schema;
+        self
+    }
+
+    /// Sets the first centers, one row of features after another. Without them, they are drawn by
+    /// k-means++ (in parallel, as k-means||).
+    #[must_use]
+    pub fn with_centers(mut self, centers: Vec<f64>) -> Self {
+        self.centers = Some(centers);
         self
     }
 }

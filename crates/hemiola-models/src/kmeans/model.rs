@@ -78,7 +78,8 @@ impl KMeansModel {
             return Err(Error::NoExamples.into());
         }
         let metrics = self.metrics(cluster, &split.train)?;
-        Ok(ExampleEvaluation { metrics, examples: split.train.examples as u64, unknown_features: split.dropped })
+        let (examples, unknown_features) = (split.train.examples as u64, split.dropped);
+        Ok(ExampleEvaluation { metrics, examples, unknown_features, confusion: None })
     }
 
     pub(super) fn metrics(&self, cluster: &Cluster, rows: &BlockedRows) -> Result<Metrics> {
@@ -141,6 +142,10 @@ impl Checkpointable for KMeansModel {
             visits: Arc::new(visits.collect()?.into_iter().map(|(_, value)| value).collect()),
             cluster: centers.cluster().clone(),
         })
+    }
+
+    fn input(&self) -> Option<&InputSchema> {
+        self.input.as_ref()
     }
 
     fn bytes(&self) -> u64 {

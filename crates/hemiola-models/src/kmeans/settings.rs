@@ -73,7 +73,7 @@ impl KMeansBuilder {
         require("validation", validation, (0.0..1.0).contains(validation), "from 0 to below 1")?;
         require("tolerance", tolerance, (0.0..=1.0).contains(tolerance), "from 0 to 1")?;
         require("epochs", &limits.epochs, limits.epochs > 0, "at least 1")?;
-        Ok(KMeans { settings: self.settings, input: None })
+        Ok(KMeans { settings: self.settings, input: None, centers: None })
     }
 }
 

@@ -9,21 +9,18 @@ use super::centers::ClusterCenters;
 use super::model::KMeansModel;
 use super::seeding::first_centers;
 use super::settings::KMeansSettings;
-use crate::examples::{BlockedRows, each_block, shuffled_rows};
+use crate::examples::{BlockedRows, FitRows, ValidationDraw, each_block, shuffled_rows};
 use crate::memory::ensure_available;
 use crate::training::{
-    ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm, TrainingSpec,
+    ClusterInfo, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm, TrainingSpec,
     check_same_settings, digest, fit_loop,
 };
 use crate::{Error, Estimator};
 use hemiola_array::DistArray;
 use hemiola_cluster::{Cluster, Result};
-use hemiola_core::rng::{PhiloxRng, mix64};
+use hemiola_core::rng::mix64;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// Random stream that selects the validation set.
-const VALIDATION_DRAW: u64 = 7;
 
 impl Estimator for KMeans {
     type Data = DistArray<f32, 2>;
@@ -43,32 +40,29 @@ impl Estimator for KMeans {
     ) -> Result<Fit<KMeansModel>> {
         let settings = &self.settings;
         check_same_settings(cluster, KMeansModel::KIND, settings)?;
-        let share = if validation.is_some() { 0.0 } else { settings.validation };
-        let values = PhiloxRng::new(settings.seed);
-        let is_validation = |row: usize| share > 0.0 && values.random_bool(row as u64, VALIDATION_DRAW, share);
-        let [rows, columns] = features.shape().extents();
-        let (columns, clusters) = (columns.max(1), settings.clusters as usize);
+        let draw = ValidationDraw::new(settings.seed, settings.validation, validation.is_some());
+        let (columns, clusters) = (features.shape().extent(1).max(1), settings.clusters as usize);
         // Centers, and sums of each worker on the way up the tree.
         ensure_available((8 * (4 + 8 * cluster.workers()) * clusters) as u128 * columns as u128, || {
             format!("{clusters} clusters of {columns} features")
         })?;
-        let split = BlockedRows::distribute(cluster, features, None, rows, columns, is_validation)?;
-        if split.train.examples == 0 {
-            return Err(Error::NoExamples.into());
-        }
-        if split.train.examples < clusters {
-            return Err(Error::TooManyClusters { clusters, rows: split.train.examples }.into());
-        }
-        let mut validation_rows = split.validation;
-        if let Some(validation) = validation {
-            let count = validation.shape().extent(0);
-            validation_rows = BlockedRows::distribute(cluster, validation, None, count, columns, |_| false)?.train;
+        let rows = draw.distribute(cluster, (features, None), validation.map(|features| (features, None)))?;
+        let FitRows { train, validation: validation_rows, data } = rows;
+        if train.examples < clusters {
+            return Err(Error::TooManyClusters { clusters, rows: train.examples }.into());
         }
         let centers = if options.checkpoints.as_ref().is_some_and(crate::training::Checkpoints::resumes) {
             // Those of the checkpoint replace them.
             vec![0.0; clusters * columns]
+        } else if let Some(centers) = &self.centers {
+            let expected = "one row of features for each cluster";
+            if centers.len() != clusters * columns {
+                let found = format!("{} numbers", centers.len());
+                return Err(Error::InvalidSetting { setting: "centers", found, expected }.into());
+            }
+            centers.clone()
         } else {
-            first_centers(cluster, &split.train, [clusters, columns], settings.seed)?
+            first_centers(cluster, &train, [clusters, columns], settings.seed)?
         };
         let model = KMeansModel {
             settings: settings.clone(),
@@ -77,11 +71,6 @@ impl Estimator for KMeans {
             centers: Arc::new(centers),
             visits: Arc::new(vec![0.0; clusters]),
             cluster: cluster.clone(),
-        };
-        let data = DatasetInfo {
-            shape: vec![rows, columns],
-            train: split.train.examples,
-            validation: validation_rows.examples,
         };
         let spec = TrainingSpec {
             model: KMeansModel::KIND,
@@ -96,7 +85,7 @@ impl Estimator for KMeans {
             settings,
             features,
             validation,
-            rows: split.train,
+            rows: train,
             validation_rows,
             model,
             sums: None,

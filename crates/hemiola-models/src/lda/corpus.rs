@@ -252,6 +252,15 @@ impl Corpus {
         Ok((kept.gather(cluster)?, apart.gather(cluster)?))
     }
 
+    /// *Collective.* Returns the documents whose global numbers are wanted, numbered anew.
+    pub fn select(&self, cluster: &Cluster, wanted: impl Fn(usize) -> bool) -> Result<Self> {
+        let mut kept = Self::builder(self.vocabulary.clone());
+        for (_, (words, counts)) in self.iter().enumerate().filter(|(index, _)| wanted(self.first + index)) {
+            kept.push(words.iter().copied().zip(counts.iter().copied()))?;
+        }
+        kept.gather(cluster)
+    }
+
     /// *Collective.* Returns a digest of all documents and word names, independent of the
     /// distribution over peers.
     pub fn digest(&self, cluster: &Cluster) -> Result<u64> {

@@ -5,12 +5,13 @@
 //! | `docword` (UCI) | all lines `document word count` with its number | numbers from 1; names from a vocabulary file |
 //! | `libsvm` | a line `label word:count ..`; the label is ignored | numbers from 1, or from 0 with `zero_based` |
 //! | `ldac` (LDA-C) | a line `n word:count ..` | numbers from 0 |
-//! | `text` | a line | found by a [`Tokenizer`], numbered by frequency |
+//! | `text` | a line, or a file | found by a [`Tokenizer`], numbered by frequency |
 //!
 //! Files may be compressed or remote, like all files read into arrays. Bags of words keep their
 //! word ids whatever is filtered, so that a model can be used with files of the same ids.
 
 use super::corpus::{BagOfWords, Corpus};
+use super::corpus_files::{CorpusFiles, detect};
 use super::model::LdaModel;
 use super::text;
 use super::tokenizer::Tokenizer;
@@ -19,10 +20,8 @@ use super::vocabulary_filter::{FilteredWords, VocabularyFilter, select};
 use crate::Error;
 use hemiola_array::BadLine;
 use hemiola_array::ReadExt;
-use hemiola_array::dist::find_files;
-use hemiola_array::read::detect::DetectedFormat;
 use hemiola_array::read::lines::{check_vocabulary, read_names};
-use hemiola_array::read::{self, InputFile, Ldac, Libsvm};
+use hemiola_array::read::{InputFile, InputPaths, Ldac, Libsvm};
 use hemiola_array::synthetic::SyntheticLda;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Seed;
@@ -62,6 +61,17 @@ impl fmt::Display for CorpusFormat {
     }
 }
 
+/// Extent of a document in files of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum DocumentUnit {
+    /// A document is a line.
+    Line,
+    /// A document is a file, also in subfolders.
+    File,
+}
+
 /// Options for reading a corpus.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CorpusReadOptions {
@@ -74,6 +84,10 @@ pub struct CorpusReadOptions {
     pub zero_based: bool,
     /// Bags of words: maximum number of malformed lines to skip.
     pub skip_bad_lines: u64,
+    /// Text: extent of a document; `None` decides by the files.
+    pub units: Option<DocumentUnit>,
+    /// Tables (JSON lines, Parquet, Arrow IPC): column of texts, a document each.
+    pub text_column: Option<String>,
     /// Text: tokenizer; `None` uses the default.
     pub tokenizer: Option<Tokenizer>,
     /// Bags of words with a vocabulary: words to drop.
@@ -96,6 +110,8 @@ pub struct LoadedCorpus {
     pub unused: u64,
     /// Malformed lines that were skipped.
     pub skipped: Vec<BadLine>,
+    /// Extent of a document in text.
+    pub units: DocumentUnit,
 }
 
 /// Corpus mapped to the vocabulary of an existing model.
@@ -128,8 +144,8 @@ pub struct MappedCorpus {
 /// })?;
 /// # Ok::<(), hemiola::Error>(())
 /// ```
-pub fn read(cluster: &Cluster, options: &CorpusReadOptions, pattern: &str) -> Result<LoadedCorpus> {
-    let (format, sources) = detect(cluster, options, pattern)?;
+pub fn read(cluster: &Cluster, options: &CorpusReadOptions, paths: impl Into<InputPaths>) -> Result<LoadedCorpus> {
+    let CorpusFiles { format, sources, units } = detect(cluster, options, &paths.into())?;
     let filter = options.filter.or(match format {
         CorpusFormat::Text => VocabularyFilter::of_text(),
         _ => VocabularyFilter::all(),
@@ -140,7 +156,7 @@ pub fn read(cluster: &Cluster, options: &CorpusReadOptions, pattern: &str) -> Re
         let (corpus, filtered) = text::read(cluster, &tokenizer, &filter, &sources)?;
         (corpus, filtered, Vec::new())
     } else {
-        let (array, skipped) = bags(cluster, options, format, pattern)?;
+        let (array, skipped) = bags(cluster, options, format, sources)?;
         let vocabulary = if let Some(file) = &options.vocabulary {
             LdaVocabulary::named(names(cluster, file, array.words())?)
         } else {
@@ -161,7 +177,7 @@ pub fn read(cluster: &Cluster, options: &CorpusReadOptions, pattern: &str) -> Re
     if tokens == 0 {
         return Err(Error::NoTokens.into());
     }
-    Ok(LoadedCorpus { corpus, format, filtered, unused, skipped })
+    Ok(LoadedCorpus { corpus, format, filtered, unused, skipped, units })
 }
 
 /// *Collective.* Reads documents for a model. Text is tokenized as in training. Bags of words have
@@ -169,20 +185,20 @@ pub fn read(cluster: &Cluster, options: &CorpusReadOptions, pattern: &str) -> Re
 pub fn read_for_model(
     cluster: &Cluster,
     options: &CorpusReadOptions,
-    pattern: &str,
+    paths: impl Into<InputPaths>,
     model: &LdaModel,
 ) -> Result<MappedCorpus> {
-    read_with_vocabulary(cluster, options, pattern, model.vocabulary())
+    read_with_vocabulary(cluster, options, paths, model.vocabulary())
 }
 
 /// *Collective.* Reads documents over the vocabulary of another corpus, such as a validation set.
 pub fn read_with_vocabulary(
     cluster: &Cluster,
     options: &CorpusReadOptions,
-    pattern: &str,
+    paths: impl Into<InputPaths>,
     vocabulary: &Arc<LdaVocabulary>,
 ) -> Result<MappedCorpus> {
-    let (format, sources) = detect(cluster, options, pattern)?;
+    let CorpusFiles { format, sources, .. } = detect(cluster, options, &paths.into())?;
     if format == CorpusFormat::Text {
         if vocabulary.terms().is_none() {
             return Err(Error::UnnamedVocabulary.into());
@@ -193,7 +209,7 @@ pub fn read_with_vocabulary(
     }
     // Ids of new files count as in training.
     let options = &CorpusReadOptions { zero_based: options.zero_based || vocabulary.zero_based(), ..options.clone() };
-    let (array, skipped) = bags(cluster, options, format, pattern)?;
+    let (array, skipped) = bags(cluster, options, format, sources)?;
     let (corpus, unseen) = match &options.vocabulary {
         None => {
             array.to_corpus(cluster, vocabulary.clone(), |word| (word < vocabulary.len()).then_some(word as u32))?
@@ -223,40 +239,6 @@ pub fn synthetic(cluster: &Cluster, documents: usize, Seed(seed): Seed) -> Resul
         builder.push(set.row(document).into_iter().map(|(word, count)| (word as u32, count)))?;
     }
     builder.gather(cluster)
-}
-
-/// *Collective.* Detects the files and their format on the root.
-fn detect(cluster: &Cluster, options: &CorpusReadOptions, pattern: &str) -> Result<(CorpusFormat, Vec<InputFile>)> {
-    let sources = find_files(cluster, pattern)?;
-    let detected = if cluster.is_root() { Some(inspect(options.format, &sources, pattern)) } else { None };
-    let format = cluster.broadcast(detected)?.transpose()?.expect("the root has inspected the files");
-    Ok((format, sources))
-}
-
-fn inspect(format: Option<CorpusFormat>, sources: &[InputFile], pattern: &str) -> hemiola_array::Result<CorpusFormat> {
-    let Some(first) = sources.first() else {
-        return Err(hemiola_array::Error::NoFiles { pattern: pattern.to_owned() });
-    };
-    if let Some(format) = format {
-        return Ok(format);
-    }
-    Ok(match DetectedFormat::of(first).map(|guess| guess.format) {
-        Ok(read::FileFormat::Docword) => CorpusFormat::Docword,
-        Ok(read::FileFormat::Libsvm) => CorpusFormat::Libsvm,
-        Ok(read::FileFormat::Ldac) => CorpusFormat::Ldac,
-        Ok(
-            other @ (read::FileFormat::MatrixMarket
-            | read::FileFormat::Npy
-            | read::FileFormat::Parquet
-            | read::FileFormat::Arrow),
-        ) => {
-            let problem =
-                format!("it is a file of the format `{other}`; documents are read from docword, libsvm, ldac or text");
-            return Err(hemiola_array::Error::BadFile { file: first.path().to_owned(), problem });
-        }
-        // Separated values and unstructured files.
-        _ => CorpusFormat::Text,
-    })
 }
 
 /// Array of documents by words, with integer or floating-point counts.
@@ -292,12 +274,12 @@ fn bags(
     cluster: &Cluster,
     options: &CorpusReadOptions,
     format: CorpusFormat,
-    pattern: &str,
+    sources: Vec<InputFile>,
 ) -> Result<(BagArray, Vec<BadLine>)> {
     let skip = options.skip_bad_lines;
     if format == CorpusFormat::Libsvm {
         let libsvm = Libsvm::new().zero_based(options.zero_based).skip_bad_lines(skip);
-        let features = cluster.read_libsvm(libsvm, pattern)?.features;
+        let features = cluster.read_libsvm(libsvm, sources)?.features;
         let mut wrong = None;
         features.for_each(|[document, word], count| {
             let whole = count.fract() == 0.0 && (0.0..TOO_LARGE).contains(count);
@@ -313,9 +295,9 @@ fn bags(
         ));
     }
     let array = if format == CorpusFormat::Ldac {
-        cluster.read_ldac(Ldac::new().skip_bad_lines(skip), pattern)?
+        cluster.read_ldac(Ldac::new().skip_bad_lines(skip), sources)?
     } else {
-        cluster.read_docword_with(pattern, None, |file| file.skip_bad_lines(skip))?
+        cluster.read_docword_with(sources, None, |file| file.skip_bad_lines(skip))?
     };
     Ok((BagArray::Counts(BagOfWords::of(&array, |count| *count)?), array.skipped_lines().to_vec()))
 }

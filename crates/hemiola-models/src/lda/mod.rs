@@ -8,6 +8,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `vocabulary` | words and their names |
+//! | `corpus_files` | files of a corpus: format, and the extent of a document |
 //! | `corpus` | the documents of a peer |
 //! | [`data`] | reading documents |
 //! | `text`, `tokenizer`, `stop_words` | documents from plain text |
@@ -30,11 +31,13 @@
 //! | `priors`, `likelihood`, `special` | computations from counts |
 //! | `rng` | counter-based random numbers |
 //! | `train` | sweeps, priors, metrics |
+//! | `tune` | search and cross-validation |
 
 mod block;
 mod checkpoint;
 mod coherence;
 mod corpus;
+mod corpus_files;
 mod counts;
 pub mod data;
 mod describe;
@@ -66,6 +69,7 @@ mod tokenizer;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
 mod topic_count;
 mod train;
+mod tune;
 mod vocabulary;
 mod vocabulary_filter;
 mod word_topics;

@@ -79,6 +79,12 @@ pub struct LdaBuilder {
     settings: LdaSettings,
 }
 
+impl From<LdaSettings> for LdaBuilder {
+    fn from(settings: LdaSettings) -> Self {
+        Self { settings }
+    }
+}
+
 impl LdaBuilder {
     pub(super) fn new(topics: u32) -> Self {
         Self {

@@ -56,7 +56,7 @@ impl TextUnit {
                 return Err(ParseError::new("text, not the bytes of a binary file"));
             }
             let line = crate::mf::data::decode_text(line);
-            unit.stopped += tokenizer.words(&line, |word| words.push(unit.names.intern(word.as_bytes())));
+            unit.stopped += tokenizer.terms(&line, |word| words.push(unit.names.intern(word.as_bytes())));
             words.sort_unstable();
             let counted = |same: &[u32]| u32::try_from(same.len()).map(|count| (same[0], count));
             let document = words.chunk_by(PartialEq::eq).map(counted).collect::<Result<Vec<_>, _>>();

@@ -9,6 +9,9 @@
 //! 4. Words of digits alone (`1987`, but not `3d`), words shorter than the minimum length, and stop
 //!    words are dropped.
 //!
+//! With [`ngrams`](Tokenizer::ngrams), terms are sequences of adjacent words, joined by a space. Dropped
+//! words are left out first, so `the ship of state` has the pair `ship state`.
+//!
 //! There is no stemming, and languages without spaces need word segmentation first. A line that is
 //! not UTF-8 is decoded as Latin-1.
 //!
@@ -16,7 +19,7 @@
 
 use super::stop_words;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Settings of the tokenizer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,16 +30,57 @@ pub struct Tokenizer {
     pub shortest: u32,
     /// Words to drop, in lower case.
     pub stop_words: BTreeSet<String>,
+    /// Minimum and maximum number of words of a term: `(1, 2)` for words and pairs of words.
+    #[serde(default = "single_words")]
+    pub ngrams: (u32, u32),
+}
+
+fn single_words() -> (u32, u32) {
+    (1, 1)
 }
 
 impl Default for Tokenizer {
     /// Drops numbers, single letters and the stop words of English.
     fn default() -> Self {
-        Self { numbers: false, shortest: 2, stop_words: stop_words::english() }
+        Self { numbers: false, shortest: 2, stop_words: stop_words::english(), ngrams: single_words() }
     }
 }
 
 impl Tokenizer {
+    /// Calls `visit` for the terms of a line: its words, or sequences of them. Returns the number of
+    /// dropped words.
+    ///
+    /// ```
+    /// use hemiola_models::lda::Tokenizer;
+    /// let mut terms = Vec::new();
+    /// let tokenizer = Tokenizer { ngrams: (1, 2), ..Tokenizer::default() };
+    /// tokenizer.terms("not a good film", |term| terms.push(term.to_owned()));
+    /// assert_eq!(terms, ["good", "film", "good film"]);
+    /// ```
+    pub fn terms(&self, line: &str, mut visit: impl FnMut(&str)) -> u64 {
+        let (least, most) = self.ngrams;
+        if most <= 1 {
+            return self.words(line, visit);
+        }
+        // The last words of the line, joined by spaces, and the start of each.
+        let (mut text, mut starts) = (String::new(), VecDeque::new());
+        self.words(line, |word| {
+            if starts.len() == most as usize {
+                starts.pop_front();
+            }
+            if !text.is_empty() {
+                text.push(' ');
+            }
+            starts.push_back(text.len());
+            text.push_str(word);
+            for count in least..=most {
+                if let Some(start) = starts.len().checked_sub(count as usize).and_then(|index| starts.get(index)) {
+                    visit(&text[*start..]);
+                }
+            }
+        })
+    }
+
     /// Calls `visit` for the words of a line, in order. Returns the number of dropped words.
     ///
     /// ```
@@ -104,7 +148,7 @@ mod tests {
 
     fn words(line: &str) -> Vec<String> {
         let mut words = Vec::new();
-        let everything = Tokenizer { numbers: true, shortest: 1, stop_words: BTreeSet::new() };
+        let everything = Tokenizer { numbers: true, shortest: 1, stop_words: BTreeSet::new(), ngrams: (1, 1) };
         everything.words(line, |word| words.push(word.to_owned()));
         words
     }
@@ -128,6 +172,18 @@ mod tests {
         assert_eq!(words("Война и мир, 日本語 हिन्दी"), ["война", "и", "мир", "日本語", "हिन्दी"]);
         assert_eq!(words("a_b-c/d.e@f 3d 10,000 \u{301}x"), ["a", "b", "c", "d", "e", "f", "3d", "10", "000", "x"]);
         assert_eq!(words(" \t—…!"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn terms_are_all_sequences_of_adjacent_words() {
+        let terms = |ngrams: (u32, u32)| {
+            let (mut terms, tokenizer) = (Vec::new(), Tokenizer { ngrams, ..Tokenizer::default() });
+            tokenizer.terms("red green blue grey", |term| terms.push(term.to_owned()));
+            terms
+        };
+        assert_eq!(terms((1, 1)), ["red", "green", "blue", "grey"]);
+        assert_eq!(terms((2, 3)), ["red green", "green blue", "red green blue", "blue grey", "green blue grey"]);
+        assert_eq!(terms((5, 5)), Vec::<String>::new());
     }
 
     #[test]

@@ -81,6 +81,10 @@ impl Checkpointable for LinearSnapshot {
         Ok(Self { model, state })
     }
 
+    fn input(&self) -> Option<&crate::input::InputSchema> {
+        self.model.input()
+    }
+
     fn bytes(&self) -> u64 {
         let Self { model, state: LinearState { peer_model, duals, .. } } = self;
         let of_state = duals.len() + peer_model.len() * model.cluster.size();

@@ -1,6 +1,8 @@
 //! Confusion matrix: evaluated examples by true and predicted class.
 
 use super::shard::UNKNOWN_CLASS;
+use crate::metrics::{Averaging, ClassCounts};
+use crate::training::Metrics;
 use hemiola_cluster::{Cluster, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,6 +23,23 @@ pub struct ConfusionMatrix {
 impl ConfusionMatrix {
     /// Maximum number of classes: the matrix has a count for each pair, and is written to reports.
     pub const MAX_CLASSES: usize = 500;
+
+    /// Returns precision, recall and F1: those of the second of two classes, or the macro and the
+    /// weighted averages over more classes.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        let counts = ClassCounts::new(&self.counts).with_unknown(&self.unknown);
+        let averages: &[(&str, Averaging)] = match self.classes.len() {
+            2 => &[("", Averaging::Binary)],
+            _ => &[("-macro", Averaging::Macro), ("-weighted", Averaging::Weighted)],
+        };
+        let of = |(name, averaging): &(&str, Averaging)| {
+            let scores = counts.scores(*averaging);
+            let named = [("precision", scores.precision), ("recall", scores.recall), ("f1", scores.f1)];
+            named.map(|(metric, value)| (format!("{metric}{name}"), value))
+        };
+        averages.iter().flat_map(of).collect()
+    }
 }
 
 /// Counts of examples by true and predicted class, of a worker.

@@ -5,25 +5,30 @@
 //! dropped, so that wide and mostly empty tables stay small. Files for a trained model are read by
 //! its [`InputSchema`]: columns are matched by name, or by their number without a header.
 //!
+//! With [`preparation`](LinearReadOptions::preparation), features are made of columns of categories, of
+//! text, and of numbers with missing values, see [`Preparation`](crate::input::Preparation). It is fitted
+//! in passes over the files before they are read.
+//!
 //! Labels of separated values are names if none of them is a number; the label of an example is
 //! then the index of its name in sorted order. If some labels are numbers, a non-numeric label is
 //! an error that names its line.
 
-use super::shard::MAX_CLASSES;
+use super::separated_examples::SeparatedFiles;
 use crate::Error;
-use crate::input::{ColumnError, ColumnRole, ExampleColumns, FieldUse, FileHead, InputSchema, InspectError, head_of};
-use hemiola_array::Dictionary;
+use crate::input::preparation::{FeatureKind, INSPECTED_RECORDS, apply_sparse, feature_kinds, fit_sparse};
+use crate::input::{
+    CategoricalColumns, ColumnError, DuplicateHandling, ExampleColumns, FeatureScaling, FileHead, HeldOutRows,
+    InputSchema, InspectError, MissingHandling, PreparationOptions, head_of,
+};
 use hemiola_array::dist::{LabelledData, LazyArray, RecordSource, find_files};
 use hemiola_array::read::{
-    ByteRange, Csv, DetectedFormat, Fields, FileFormat, InputFile, Libsvm, ParseError, ReadReport, ReadSummary,
-    Separator,
+    Csv, DetectedFormat, FileFormat, InputFile, InputPaths, Libsvm, ParseError, ReadReport, Separator,
 };
 use hemiola_array::synthetic::{LogisticGenerator, SyntheticLogistic};
-use hemiola_array::{ArrayExt, DistArray, ReadExt};
+use hemiola_array::{ArrayExt, ReadExt};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Seed;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Synthetic examples generated in one unit of work.
@@ -31,14 +36,14 @@ const ROWS_PER_UNIT: usize = 256;
 /// Approximate number of features of a synthetic example, and number of columns.
 const FEATURES_PER_ROW: usize = 12;
 const FEATURES: usize = 500;
-/// Minimum size of a unit of work in bytes.
-const SMALLEST_UNIT: u64 = 1 << 16;
 
 /// Options for reading examples.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinearReadOptions {
     /// LIBSVM: whether columns are counted from 0 instead of 1.
     pub zero_based: bool,
+    /// LIBSVM: whether columns are counted from 0 if the index 0 occurs, as libFM writes files.
+    pub detect_zero_based: bool,
     /// LIBSVM: maximum number of malformed lines to skip.
     pub skip_bad_lines: u64,
     /// Separated values: the separator; `None` detects it from the file.
@@ -53,8 +58,17 @@ pub struct LinearReadOptions {
     pub ignore: Vec<String>,
     /// Layout of the training files of a model, by which these files are read.
     pub schema: Option<InputSchema>,
-    /// Labels are not read and may be missing: for predictions.
+    /// Labels are not read and may be missing: for predictions, and for models without labels. In
+    /// training no column is the label then unless [`label`](Self::label) names one.
     pub without_labels: bool,
+    /// LIBSVM: treatment of an index that occurs twice on a line; `None` is an error.
+    pub duplicates: Option<DuplicateHandling>,
+    /// Preparation of the features in training. With a schema, that of the schema is applied.
+    pub preparation: PreparationOptions,
+    /// Rows that are held out for validation, to which the preparation is not fitted.
+    pub held_out: HeldOutRows,
+    /// Separated values: column of the weight of each example in training, by name or number.
+    pub weight: Option<String>,
 }
 
 /// Label of an example whose class name is unknown.
@@ -71,26 +85,69 @@ pub struct LinearExamples {
     pub schema: InputSchema,
     /// Notes for the user, such as columns that were left out.
     pub notes: Vec<String>,
+    /// Weight of each example, if a column of weights is read.
+    pub weights: Option<Vec<f32>>,
 }
 
-/// *Collective.* Reads examples: LIBSVM text or separated values, detected from the first file.
-pub fn read(cluster: &Cluster, options: &LinearReadOptions, pattern: &str) -> Result<LinearExamples> {
+/// *Collective.* Reads examples, detected from the first file: LIBSVM text, separated values, JSON
+/// lines, or with the feature `arrow` Parquet and Arrow IPC.
+pub fn read(cluster: &Cluster, options: &LinearReadOptions, paths: impl Into<InputPaths>) -> Result<LinearExamples> {
+    options.preparation.check()?;
     // The root inspects the files and broadcasts the result, so that all peers read alike.
-    let sources = find_files(cluster, pattern)?;
-    let inspected = if cluster.is_root() { Some(inspect(options, sources, pattern)) } else { None };
+    let sources = find_files(cluster, paths)?;
+    let inspected =
+        if cluster.is_root() { Some(inspect(options, sources).map(ExampleFiles::unprepared)) } else { None };
     let Some(inspected) = cluster.broadcast(inspected)? else { unreachable!("the root has inspected the files") };
-    let ExampleFiles { sources, columns, schema, notes } = match inspected {
+    let ExampleFiles { sources, columns, kinds, mut schema, mut notes } = match inspected {
         Ok(files) => files,
         Err(InspectError::Read(error)) => return Err(error.into()),
         Err(InspectError::Columns(error)) => return Err(Error::from(error).into()),
     };
-    let (labelled, names) = if columns.is_empty() {
-        let libsvm = Libsvm::new().zero_based(schema.zero_based).skip_bad_lines(options.skip_bad_lines);
-        (cluster.read_libsvm(libsvm, pattern)?, Vec::new())
-    } else {
-        read_separated(cluster, options, sources, columns, &schema)?
-    };
-    Ok(LinearExamples { labelled, names, schema, notes })
+    // All peers have the preparation of the model.
+    schema.preparation = options.schema.as_ref().and_then(|schema| schema.preparation.clone());
+    if columns.is_empty() {
+        let duplicates = options.duplicates.unwrap_or(DuplicateHandling::Error).policy();
+        let libsvm = Libsvm::new().skip_bad_lines(options.skip_bad_lines).duplicates(duplicates);
+        let read = |zero_based| cluster.read_libsvm(libsvm.clone().zero_based(zero_based), sources.clone());
+        let mut labelled = match read(schema.zero_based) {
+            Err(error) if options.detect_zero_based && !schema.zero_based && is_index_zero(&error) => {
+                let labelled = read(true)?;
+                notes.push("the index 0 occurs, so indices count from 0, as with `--zero-based`".to_owned());
+                schema.zero_based = true;
+                labelled
+            }
+            read => read?,
+        };
+        if let Some(fitted) = &schema.preparation {
+            apply_sparse(cluster, fitted, &mut labelled.features)?;
+        } else if fits(options) {
+            let (rows, is_training) = (labelled.labels.len(), |row: usize| !options.held_out.contains(row));
+            let fitted = fit_sparse(cluster, &options.preparation, &mut labelled.features, rows, is_training)?;
+            schema.preparation = Some(Arc::new(fitted));
+        }
+        return Ok(LinearExamples { labelled, names: Vec::new(), schema, notes, weights: None });
+    }
+    let files = SeparatedFiles::count(cluster, options, sources, columns, &schema)?;
+    if schema.preparation.is_none() && fits(options) {
+        let (fitted, more) = files.fit(cluster, options, &kinds, &schema)?;
+        schema.preparation = Some(Arc::new(fitted));
+        notes.extend(more);
+    }
+    let (labelled, weights) = files.read(cluster, &schema)?;
+    Ok(LinearExamples { labelled, names: files.into_names(), schema, notes, weights })
+}
+
+/// Returns true if a preparation is fitted to the files.
+fn fits(options: &LinearReadOptions) -> bool {
+    options.schema.is_none() && !options.preparation.is_identity()
+}
+
+/// Returns true for the error about an index 0 where indices count from 1. All peers have the same
+/// error.
+fn is_index_zero(error: &hemiola_cluster::Error) -> bool {
+    let hemiola_cluster::Error::Layer { source, .. } = error else { return false };
+    let found = source.downcast_ref::<hemiola_array::Error>();
+    matches!(found, Some(hemiola_array::Error::BadLine(line)) if line.is_index_zero())
 }
 
 /// Files of examples, inspected by the root.
@@ -99,14 +156,25 @@ struct ExampleFiles {
     sources: Vec<InputFile>,
     /// Columns of each file of separated values; empty for LIBSVM text.
     columns: Vec<ExampleColumns>,
+    /// Kinds of the feature columns, if a preparation is fitted.
+    kinds: Vec<FeatureKind>,
     schema: InputSchema,
     notes: Vec<String>,
 }
 
+impl ExampleFiles {
+    /// Leaves out the preparation, which is not broadcast.
+    fn unprepared(mut self) -> Self {
+        self.schema.preparation = None;
+        self
+    }
+}
+
 /// Finds the files, their format and their columns.
-fn inspect(options: &LinearReadOptions, sources: Vec<InputFile>, pattern: &str) -> Result<ExampleFiles, InspectError> {
-    let Some(first) = sources.first() else {
-        return Err(hemiola_array::Error::NoFiles { pattern: pattern.to_owned() }.into());
+fn inspect(options: &LinearReadOptions, sources: Vec<InputFile>) -> Result<ExampleFiles, InspectError> {
+    let sources = InputFile::as_tables(sources)?;
+    let Some(first) = sources.iter().find(|source| source.bytes() > 0).or(sources.first()) else {
+        return Err(hemiola_array::Error::NoFiles { pattern: String::new() }.into());
     };
     // An unrecognized file is treated as malformed LIBSVM text, so that the LIBSVM reader reports
     // the error.
@@ -120,6 +188,12 @@ fn inspect(options: &LinearReadOptions, sources: Vec<InputFile>, pattern: &str) 
         (None, Some(detected)) => Some(trained_separator(options, first).unwrap_or(detected)),
         (None, None) => None,
     };
+    if let Some(fitted) = trained.and_then(|schema| schema.preparation.as_ref())
+        && fitted.sparse.is_some() == separator.is_some()
+    {
+        let trained = if fitted.sparse.is_some() { "LIBSVM text" } else { "separated values" }.to_owned();
+        return Err(ColumnError::OtherFormat { file: first.path().to_owned(), trained }.into());
+    }
     let mut notes = Vec::new();
     let Some(separator) = separator else {
         check_no_columns(options, first)?;
@@ -127,9 +201,20 @@ fn inspect(options: &LinearReadOptions, sources: Vec<InputFile>, pattern: &str) 
         if options.zero_based && trained.is_some_and(|schema| schema.columns.is_empty() && !schema.zero_based) {
             notes.push("indices count from 0 (`--zero-based`), but the model was trained on indices from 1".to_owned());
         }
-        return Ok(ExampleFiles { sources, columns: Vec::new(), schema: InputSchema::libsvm(zero_based), notes });
+        let schema = InputSchema::libsvm(zero_based);
+        if fits(options) && options.preparation.scale == FeatureScaling::Standard {
+            notes.push(
+                "features are divided by their standard deviations and not centred, so zeros stay zeros".to_owned(),
+            );
+        }
+        return Ok(ExampleFiles { sources, columns: Vec::new(), kinds: Vec::new(), schema, notes });
     };
-    for (flag, given) in [("--zero-based", options.zero_based), ("--skip-bad-lines", options.skip_bad_lines > 0)] {
+    let of_libsvm = [
+        ("--zero-based", options.zero_based),
+        ("--skip-bad-lines", options.skip_bad_lines > 0),
+        ("--duplicates", options.duplicates.is_some()),
+    ];
+    for (flag, given) in of_libsvm {
         if given {
             return Err(ColumnError::NotLibsvm { flag: flag.to_owned(), file: first.path().to_owned() }.into());
         }
@@ -141,7 +226,33 @@ fn inspect(options: &LinearReadOptions, sources: Vec<InputFile>, pattern: &str) 
         notes.push(format!("fields are separated by {now}, and were by {before} in training"));
     }
     let (columns, schema) = file_columns(options, &sources, &separator, &mut notes)?;
-    Ok(ExampleFiles { sources, columns, schema, notes })
+    let kinds = if trained.is_none_or(|schema| schema.columns.is_empty()) {
+        inspect_kinds(options, &sources, &schema)?
+    } else {
+        Vec::new()
+    };
+    Ok(ExampleFiles { sources, columns, kinds, schema, notes })
+}
+
+/// Returns the kinds of the feature columns of training files, by the first records. Fails for columns
+/// that cannot be read.
+fn inspect_kinds(
+    options: &LinearReadOptions,
+    sources: &[InputFile],
+    schema: &InputSchema,
+) -> Result<Vec<FeatureKind>, InspectError> {
+    let csv = Csv::new().separator(schema.separator.as_deref().unwrap_or(","));
+    let Some(first) = sources.iter().find(|source| source.bytes() > 0) else { return Ok(Vec::new()) };
+    let weighting = options.preparation.weighting;
+    if weighting.is_active() && options.preparation.text.is_empty() {
+        let flag = if weighting.tfidf { "--tfidf" } else { "--binary" }.to_owned();
+        let problem = "weights counts of terms, and the files have separated values".to_owned();
+        return Err(ColumnError::Unsuitable { flag, problem, instead: Some("--text-column COLUMN".to_owned()) }.into());
+    }
+    let (header, fields) = head_of(&csv, first)?;
+    let head = FileHead { path: first.path(), header: header.as_deref(), fields };
+    let records = csv.first_records(first, INSPECTED_RECORDS)?;
+    Ok(feature_kinds(&options.preparation, schema, head, &records)?)
 }
 
 /// Returns the separator of the training files, if the columns of a file fit with it.
@@ -155,7 +266,23 @@ fn trained_separator(options: &LinearReadOptions, first: &InputFile) -> Option<S
 
 /// Returns an error if a flag about columns is given for LIBSVM text.
 fn check_no_columns(options: &LinearReadOptions, first: &InputFile) -> Result<(), ColumnError> {
-    let flags = [("--label", options.label.is_some()), ("--ignore", !options.ignore.is_empty())];
+    let PreparationOptions { categorical, hash_bits, missing, missing_indicator, text, scale, .. } =
+        &options.preparation;
+    if options.schema.is_none() && *scale == FeatureScaling::MinMax {
+        let problem = "would shift the zeros that LIBSVM text leaves out".to_owned();
+        let (flag, instead) = ("--scale min-max".to_owned(), Some("--scale max-abs".to_owned()));
+        return Err(ColumnError::Unsuitable { flag, problem, instead });
+    }
+    let flags = [
+        ("--label", options.label.is_some()),
+        ("--ignore", !options.ignore.is_empty()),
+        ("--weight-column", options.weight.is_some()),
+        ("--categorical", *categorical != CategoricalColumns::None),
+        ("--hash-features", hash_bits.is_some()),
+        ("--missing", *missing != MissingHandling::Error),
+        ("--missing-indicator", *missing_indicator),
+        ("--text-column", !text.is_empty()),
+    ];
     match flags.into_iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(ColumnError::NotSeparated { flag: flag.to_owned(), file: first.path().to_owned() }),
         None => Ok(()),
@@ -183,16 +310,26 @@ fn file_columns(
     };
     // A model of LIBSVM text has no columns; the first one is the label then.
     let trained = options.schema.as_ref().filter(|schema| !schema.columns.is_empty());
-    let schema = match trained {
-        Some(schema) => schema.clone(),
-        None => ExampleColumns::choose(*reference, separator, options.label.as_deref(), &options.ignore)?,
+    let schema = if let Some(schema) = trained {
+        schema.clone()
+    } else {
+        let label = (options.label.as_deref(), !options.without_labels);
+        ExampleColumns::choose(*reference, separator, label, &options.ignore, options.weight.as_deref())?
     };
     let mut columns = Vec::with_capacity(sources.len());
     for head in &heads {
         let found = if head.fields == 0 {
             nothing()
         } else {
-            ExampleColumns::match_file(*head, &schema, !options.without_labels)?
+            match ExampleColumns::match_file(*head, &schema, !options.without_labels) {
+                // Parts of a training set have the same columns; only a model may leave some out.
+                Ok(found) if trained.is_some() || found.extra.is_empty() => found,
+                Err(error) if trained.is_some() || head.path == reference.path => return Err(error.into()),
+                _ => {
+                    let (first, other) = (reference.path.to_owned(), head.path.to_owned());
+                    return Err(ColumnError::DifferentFiles { first, other }.into());
+                }
+            }
         };
         if let Some(extra) = found.extra.first() {
             let more =
@@ -202,187 +339,6 @@ fn file_columns(
         columns.push(found);
     }
     Ok((columns, InputSchema { separator: Some(separator.to_owned()), ..schema }))
-}
-
-/// Statistics of the labels in a part of the data, from a first scan.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct LabelScan {
-    records: u64,
-    /// True if any label is a number.
-    numbers: bool,
-    /// Non-numeric labels, up to one more than the maximum number of classes.
-    names: BTreeSet<String>,
-}
-
-impl LabelScan {
-    fn observe(&mut self, label: &[u8]) {
-        self.records += 1;
-        let label = String::from_utf8_lossy(label);
-        if label.trim().parse::<f32>().is_ok() {
-            self.numbers = true;
-        } else if self.names.len() <= MAX_CLASSES && !self.names.contains(&*label) {
-            self.names.insert(label.into_owned());
-        }
-    }
-}
-
-/// *Collective.* Rows are numbered over all files, so they are counted first and then read.
-fn read_separated(
-    cluster: &Cluster,
-    options: &LinearReadOptions,
-    sources: Vec<InputFile>,
-    columns: Vec<ExampleColumns>,
-    schema: &InputSchema,
-) -> Result<(LabelledData, Vec<String>)> {
-    let csv = Csv::new().separator(schema.separator.as_deref().unwrap_or(","));
-    let bytes: u64 = sources.iter().map(InputFile::bytes).sum();
-    let units = (cluster.size() * cluster.workers() * 4) as u64;
-    let ranges = cluster.broadcast(ByteRange::split(&sources, (bytes / units.max(1)).max(SMALLEST_UNIT)))?;
-    let files = files_of(&ranges, &sources);
-    let mine = |unit: &usize| unit % cluster.size() == cluster.rank().index();
-    let reads_labels = !options.without_labels;
-    let count = |unit: usize| {
-        let mut scan = LabelScan::default();
-        let label = columns[files[unit]].fields.iter().position(|field| *field == FieldUse::Label);
-        // Errors in a file are found again and reported by the reading pass.
-        let _ = csv.read_fields(&ranges[unit], |fields| {
-            match label.filter(|_| reads_labels) {
-                Some(label) => {
-                    for _ in 0..label {
-                        fields.text()?;
-                    }
-                    scan.observe(&fields.text()?);
-                }
-                None => scan.records += 1,
-            }
-            fields.skip_rest();
-            Ok(())
-        });
-        (unit, scan)
-    };
-    let counted: Vec<(usize, LabelScan)> = (0..ranges.len()).filter(mine).map(count).collect();
-    let mut counted: Vec<_> = cluster.all_gather(counted)?.into_iter().flatten().collect();
-    counted.sort_unstable_by_key(|(unit, _)| *unit);
-    let firsts = counted.iter().scan(0, |next, (_, scan)| {
-        let first = *next;
-        *next += scan.records as usize;
-        Some(first)
-    });
-    let firsts: Vec<usize> = firsts.collect();
-    let names = if options.names.is_empty() && reads_labels { names(&counted)? } else { options.names.clone() };
-    let separated = CsvExamples { csv, sources, ranges, files, columns, firsts, names, reads_labels };
-    let entries: DistArray<f32, 2> = LazyArray::from_source(cluster, &separated).materialize()?;
-    let labels = entries.entries().filter(|[_, column], _| column == 0).map_keys(|[row, _]| [row]).materialize()?;
-    let features = entries.entries().filter(|[_, column], _| column > 0).map_keys(|[row, column]| [row, column - 1]);
-    let features = features.materialize()?.with_names([None, feature_names(schema)]);
-    Ok((LabelledData { features, labels }, separated.names))
-}
-
-/// Returns the index of the file of each range. Ranges are in the order of files.
-fn files_of(ranges: &[ByteRange], sources: &[InputFile]) -> Vec<usize> {
-    let mut file = 0;
-    let of_range = |range: &ByteRange| {
-        while file + 1 < sources.len() && sources[file] != *range.source() {
-            file += 1;
-        }
-        file
-    };
-    ranges.iter().map(of_range).collect()
-}
-
-/// Returns the feature names, if the files have a header.
-fn feature_names(schema: &InputSchema) -> Option<Arc<Dictionary>> {
-    let features = schema.with_role(ColumnRole::Feature).map(|(_, column)| column.name.as_bytes());
-    schema.header.then(|| Arc::new(features.collect()))
-}
-
-/// Returns the class names in sorted order; none if a label is a number.
-fn names(scans: &[(usize, LabelScan)]) -> Result<Vec<String>> {
-    if scans.iter().any(|(_, scan)| scan.numbers) {
-        return Ok(Vec::new());
-    }
-    let names: BTreeSet<&String> = scans.iter().flat_map(|(_, scan)| &scan.names).collect();
-    if names.len() > MAX_CLASSES {
-        return Err(Error::TooManyClasses { most: MAX_CLASSES }.into());
-    }
-    Ok(names.into_iter().cloned().collect())
-}
-
-/// Reader of separated values; the label becomes column 0.
-struct CsvExamples {
-    csv: Csv,
-    sources: Vec<InputFile>,
-    ranges: Vec<ByteRange>,
-    /// Index of the file of each range.
-    files: Vec<usize>,
-    /// Columns of each file.
-    columns: Vec<ExampleColumns>,
-    /// Number of the first row of each range.
-    firsts: Vec<usize>,
-    /// Class names; empty if labels are numbers.
-    names: Vec<String>,
-    reads_labels: bool,
-}
-
-impl CsvExamples {
-    fn label(&self, fields: &mut Fields<'_>) -> hemiola_array::Result<f32, Box<ParseError>> {
-        if self.names.is_empty() {
-            return fields.next::<f32>();
-        }
-        let name = fields.text()?;
-        let Ok(name) = std::str::from_utf8(&name) else { return Err(fields.reject("a label in UTF-8")) };
-        if name.is_empty() {
-            return Err(fields.reject("a label"));
-        }
-        Ok(self.names.iter().position(|known| known == name).map_or(UNKNOWN_LABEL, |index| index as f32))
-    }
-}
-
-impl RecordSource for &CsvExamples {
-    type Record = ([usize; 2], f32);
-
-    fn units(&self) -> usize {
-        self.ranges.len()
-    }
-
-    fn cost(&self, unit: usize) -> u64 {
-        self.ranges[unit].cost()
-    }
-
-    fn visit(
-        &self,
-        unit: usize,
-        mut visit: impl FnMut(Self::Record) -> hemiola_array::Result<(), Box<ParseError>>,
-    ) -> hemiola_array::Result<ReadReport> {
-        let mut row = self.firsts[unit];
-        let columns = &self.columns[self.files[unit]];
-        self.csv.read_fields(&self.ranges[unit], |fields| {
-            if !self.reads_labels || !columns.has_label() {
-                visit(([row, 0], 0.0))?;
-            }
-            for field in &columns.fields {
-                match field {
-                    FieldUse::Label if self.reads_labels => visit(([row, 0], self.label(fields)?))?,
-                    FieldUse::Feature(feature) => {
-                        let value = fields.next::<f32>()?;
-                        if value != 0.0 {
-                            visit(([row, feature + 1], value))?;
-                        }
-                    }
-                    FieldUse::Label | FieldUse::Skip => drop(fields.text()?),
-                }
-            }
-            if !fields.is_empty() {
-                return Err(ParseError::new(format!("{} fields", columns.fields.len())));
-            }
-            row += 1;
-            Ok(())
-        })
-    }
-
-    fn merge_reports(&self, reports: Vec<ReadReport>) -> hemiola_array::Result<ReadSummary> {
-        ReadReport::merge(&self.sources, reports, 0)
-    }
 }
 
 /// *Collective.* Generates examples of two classes; the same seed gives the same examples.

@@ -24,6 +24,8 @@ pub(super) struct WorkerProblem {
     number: u64,
     /// Squared norms of the examples, with the bias.
     squares: Vec<f64>,
+    /// Weights of the examples.
+    pub(super) weights: Vec<f64>,
     /// Dual variables by problem.
     pub(super) duals: Vec<Vec<f64>>,
     /// Indices of active examples in this epoch, by problem.
@@ -47,11 +49,19 @@ pub(super) struct DualProblem {
 }
 
 impl WorkerProblem {
-    pub(super) fn new(shard: ExampleShard, number: usize, problems: usize, rules: &DualProblem) -> Self {
+    /// Creates the problem of a worker. `weights` are those of all examples, by row.
+    pub(super) fn new(
+        shard: ExampleShard,
+        number: usize,
+        problems: usize,
+        rules: &DualProblem,
+        weights: Option<&[f64]>,
+    ) -> Self {
         let squares = (0..shard.len()).map(|index| shard.row(index).square() + rules.bias * rules.bias).collect();
+        let weights = shard.rows.iter().map(|row| weights.map_or(1.0, |weights| weights[*row])).collect();
         let duals = vec![vec![0.0; shard.len()]; problems];
         let model = vec![0.0; problems * rules.width];
-        Self { shard, number: number as u64, squares, duals, active: vec![Vec::new(); problems], model }
+        Self { shard, number: number as u64, squares, weights, duals, active: vec![Vec::new(); problems], model }
     }
 
     /// Runs a round of dual ascent from the averaged model.
@@ -69,10 +79,15 @@ impl WorkerProblem {
             let positive = if two_classes { 1 } else { problem as u32 };
             active.retain(|index| {
                 let index = *index as usize;
+                let c = rules.c * self.weights[index];
+                // An example of weight 0 has no part in the objective.
+                if c <= 0.0 {
+                    return false;
+                }
                 let (row, dual) = (self.shard.row(index), &mut duals[index]);
                 let sign = if self.shard.classes[index] == positive { 1.0 } else { -1.0 };
                 let margin = sign * (row.dot(model) + rules.bias * model[width - 1]);
-                let step = rules.loss.step(margin, *dual, factor * self.squares[index], rules.c);
+                let step = rules.loss.step(margin, *dual, factor * self.squares[index], c);
                 let change = step.alpha - *dual;
                 // An unchanged example needs no write.
                 if change.abs() > 0.0 {
@@ -87,7 +102,10 @@ impl WorkerProblem {
 
     /// Returns the contribution of this worker to the dual objective.
     pub(super) fn gain(&self, rules: &DualProblem) -> f64 {
-        self.duals.iter().flatten().map(|alpha| rules.loss.gain(*alpha, rules.c)).sum()
+        let gain = |(alpha, weight): (&f64, &f64)| {
+            if *weight > 0.0 { rules.loss.gain(*alpha, rules.c * weight) } else { 0.0 }
+        };
+        self.duals.iter().flat_map(|duals| duals.iter().zip(&self.weights)).map(gain).sum()
     }
 }
 

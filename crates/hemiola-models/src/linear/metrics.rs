@@ -1,22 +1,24 @@
-//! Classification metrics: accuracy, log loss, area under the ROC curve.
+//! Classification metrics of scored examples, distributed over workers and peers.
+//!
+//! **Invariant:** the metrics do not depend on the distribution: sums are exact, and areas under
+//! curves are computed from all scores in order.
 
 use super::confusion::ConfusionCounts;
 use super::shard::UNKNOWN_CLASS;
+use crate::metrics::{ExactSum, average_precision, brier_of, log_loss_of, roc_auc};
 use crate::training::Metrics;
 use hemiola_cluster::{Cluster, Result};
 
-/// Lower bound of probabilities, so that one error does not make the log loss infinite.
-const MIN_PROBABILITY: f64 = 1e-15;
-
-/// Sums of a peer: examples, correct ones, log loss, scores.
-type PeerSums = (u64, u64, f64, Vec<(f64, bool)>);
+/// Sums of a peer: examples, correct ones, log loss, Brier score, scores.
+type PeerSums = (u64, u64, ExactSum, ExactSum, Vec<(f64, bool)>);
 
 /// Accumulator of classification metrics over scored examples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClassificationMetrics {
     examples: u64,
     right: u64,
-    logloss: f64,
+    logloss: ExactSum,
+    brier: ExactSum,
     /// With two classes: score of each example, and whether it is of the second class.
     scores: Option<Vec<(f64, bool)>>,
     /// Counts by true and predicted class, for evaluations.
@@ -41,8 +43,7 @@ impl ClassificationMetrics {
         if let Some(confusion) = &mut self.confusion {
             confusion.add(class, predicted);
         }
-        let probability = probabilities(scores).nth(class as usize).unwrap_or(0.0);
-        self.logloss -= probability.max(MIN_PROBABILITY).ln();
+        self.add_errors(&probabilities(scores).collect::<Vec<f64>>(), class);
         if let (Some(all), [score]) = (&mut self.scores, scores)
             && class != UNKNOWN_CLASS
         {
@@ -56,8 +57,10 @@ impl ClassificationMetrics {
         let better = |best: usize, class: usize| if probabilities[class] > probabilities[best] { class } else { best };
         let predicted = (0..probabilities.len()).fold(0, better) as u32;
         self.right += u64::from(predicted == class);
-        let probability = probabilities.get(class as usize).copied().unwrap_or(0.0);
-        self.logloss -= probability.max(MIN_PROBABILITY).ln();
+        if let Some(confusion) = &mut self.confusion {
+            confusion.add(class, predicted);
+        }
+        self.add_errors(probabilities, class);
         if let (Some(all), [_, second]) = (&mut self.scores, probabilities)
             && class != UNKNOWN_CLASS
         {
@@ -65,26 +68,45 @@ impl ClassificationMetrics {
         }
     }
 
+    fn add_errors(&mut self, probabilities: &[f64], class: u32) {
+        self.logloss.add(log_loss_of(probabilities.get(class as usize).copied().unwrap_or(0.0)));
+        self.brier.add(brier_of(probabilities, class as usize));
+    }
+
     /// *Collective.* Returns the number of examples of all peers and their metrics, none without
-    /// examples. Log loss is included only where scores are log-odds (`probabilities`).
+    /// examples. Log loss and Brier score are included only where scores are log-odds
+    /// (`probabilities`).
     pub(crate) fn gather(all: &[Self], cluster: &Cluster, probabilities: bool) -> Result<(u64, Metrics)> {
-        let mut mine = (0, 0, 0.0, Vec::new());
-        for Self { examples, right, logloss, scores, .. } in all {
-            mine = (mine.0 + examples, mine.1 + right, mine.2 + logloss, mine.3);
-            mine.3.extend(scores.iter().flatten().copied());
+        let mut mine: PeerSums = PeerSums::default();
+        for Self { examples, right, logloss, brier, scores, .. } in all {
+            mine.0 += examples;
+            mine.1 += right;
+            mine.2.merge(logloss);
+            mine.3.merge(brier);
+            mine.4.extend(scores.iter().flatten().copied());
         }
-        let gathered: Vec<PeerSums> = cluster.all_gather(mine)?;
-        let examples: u64 = gathered.iter().map(|peer| peer.0).sum();
+        let mut sums = PeerSums::default();
+        for peer in cluster.all_gather(mine)? {
+            sums.0 += peer.0;
+            sums.1 += peer.1;
+            sums.2.merge(&peer.2);
+            sums.3.merge(&peer.3);
+            sums.4.extend(peer.4);
+        }
+        let (examples, right, logloss, brier, scores) = sums;
         let mut metrics = Metrics::new();
         if examples > 0 {
             let count = examples as f64;
-            metrics.insert("accuracy".to_owned(), gathered.iter().map(|peer| peer.1).sum::<u64>() as f64 / count);
+            metrics.insert("accuracy".to_owned(), right as f64 / count);
             if probabilities {
-                metrics.insert("logloss".to_owned(), gathered.iter().map(|peer| peer.2).sum::<f64>() / count);
+                metrics.insert("logloss".to_owned(), logloss.value() / count);
+                metrics.insert("brier".to_owned(), brier.value() / count);
             }
         }
-        let scores = gathered.into_iter().flat_map(|peer| peer.3).collect();
-        metrics.extend(area_under_curve(scores).map(|area| ("auc".to_owned(), area)));
+        metrics.extend(roc_auc(&scores).map(|area| ("auc".to_owned(), area)));
+        metrics.extend(
+            average_precision(&scores).filter(|_| metrics.contains_key("auc")).map(|area| ("pr-auc".to_owned(), area)),
+        );
         Ok((examples, metrics))
     }
 }
@@ -110,38 +132,9 @@ pub(crate) fn probabilities(scores: &[f64]) -> impl Iterator<Item = f64> {
     two.into_iter().flatten().chain(scores.iter().filter(move |_| two.is_none()).map(scaled))
 }
 
-/// Returns the probability that an example of the second class scores higher than one of the first;
-/// ties count half. `None` if a class has no examples.
-fn area_under_curve(mut scores: Vec<(f64, bool)>) -> Option<f64> {
-    scores.sort_by(|left, right| left.0.total_cmp(&right.0));
-    let positive = scores.iter().filter(|(_, positive)| *positive).count() as f64;
-    let negative = scores.len() as f64 - positive;
-    if positive == 0.0 || negative == 0.0 {
-        return None;
-    }
-    let (mut below, mut pairs) = (0.0, 0.0);
-    for equal in scores.chunk_by(|left, right| left.0.total_cmp(&right.0).is_eq()) {
-        let ones = equal.iter().filter(|(_, positive)| *positive).count() as f64;
-        let zeros = equal.len() as f64 - ones;
-        pairs += ones * (below + 0.5 * zeros);
-        below += zeros;
-    }
-    Some(pairs / (positive * negative))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn auc_counts_correctly_ordered_pairs() {
-        let of = |scores: &[(f64, bool)]| area_under_curve(scores.to_vec());
-        assert_eq!(of(&[(0.1, false), (0.4, true), (0.3, false), (0.9, true)]), Some(1.0));
-        assert_eq!(of(&[(0.1, true), (0.4, false)]), Some(0.0));
-        assert_eq!(of(&[(0.5, true), (0.5, false), (0.5, false)]), Some(0.5));
-        assert_eq!(of(&[(0.1, false), (0.3, true), (0.3, false), (0.2, true)]), Some(0.625));
-        assert_eq!(of(&[(0.1, true)]), None);
-    }
 
     #[test]
     fn probabilities_sum_to_one() {

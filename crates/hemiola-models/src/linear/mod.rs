@@ -14,9 +14,10 @@
 //! | `shard` | the examples of a worker |
 //! | `dual_ascent` | dual coordinate ascent of a worker over its examples |
 //! | `train` | rounds, averaging, the objective and the duality gap |
+//! | `tune` | search and cross-validation |
 //! | `model` | the trained model, prediction and saving |
 //! | `checkpoint` | model and training state, to resume |
-//! | `metrics` | accuracy, log loss, area under the curve |
+//! | `metrics` | classification metrics of distributed examples |
 //! | `confusion` | examples by true and predicted class |
 //! | [`data`] | reading examples |
 
@@ -27,10 +28,13 @@ mod dual_ascent;
 mod loss;
 mod metrics;
 mod model;
+mod separated_examples;
 mod settings;
 mod shard;
 mod train;
+mod tune;
 
+use crate::ExampleWeights;
 use crate::input::InputSchema;
 pub(crate) use confusion::ConfusionCounts;
 pub use confusion::ConfusionMatrix;
@@ -39,7 +43,7 @@ pub(crate) use metrics::{ClassificationMetrics, predicted_class};
 pub(crate) use model::count_beyond;
 pub use model::{LinearEvaluation, LinearModel, LinearPrediction};
 pub use settings::{LinearBuilder, LinearSettings};
-pub(crate) use shard::{UNKNOWN_CLASS, class_name, classes, labels};
+pub(crate) use shard::{UNKNOWN_CLASS, class_name, class_names, classes, labels};
 
 /// Linear classifier estimator: settings of a model to be trained.
 ///
@@ -60,6 +64,7 @@ pub struct LinearClassifier {
     settings: LinearSettings,
     names: Vec<String>,
     input: Option<InputSchema>,
+    weights: ExampleWeights,
 }
 
 impl LinearClassifier {
@@ -73,6 +78,14 @@ impl LinearClassifier {
     #[must_use]
     pub fn named(mut self, names: Vec<String>) -> Self {
         self.names = names;
+        self
+    }
+
+    /// Sets weights of the training examples. The loss of each is multiplied by its
+    /// weight, as by `sample_weight` of scikit-learn.
+    #[must_use]
+    pub fn weighted(mut self, weights: ExampleWeights) -> Self {
+        self.weights = weights;
         self
     }
 

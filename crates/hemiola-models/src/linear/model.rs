@@ -55,7 +55,7 @@ pub struct LinearPrediction {
 /// Evaluation of a model on examples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinearEvaluation {
-    /// Metrics by name: `accuracy`, `auc`, `logloss`.
+    /// Metrics by name, as in [`metrics`](crate::metrics).
     pub metrics: Metrics,
     /// Number of evaluated examples.
     pub examples: u64,
@@ -130,10 +130,11 @@ impl LinearModel {
         }
         let sharded = distribute(cluster, examples, &labels, &self.classes, (self.columns(), 0), |_| false)?;
         let counted = self.scored(cluster, &sharded.shards, &ClassificationMetrics::with_confusion())?;
-        let (examples, metrics) =
+        let (examples, mut metrics) =
             ClassificationMetrics::gather(&counted, cluster, self.settings.loss.has_probabilities())?;
         let confusion = counted.iter().filter_map(|metrics| metrics.confusion.as_ref());
         let confusion = ConfusionCounts::gather(confusion, cluster, self.class_names())?;
+        metrics.extend(confusion.as_ref().map(ConfusionMatrix::metrics).unwrap_or_default());
         Ok(LinearEvaluation { metrics, examples, unknown_features: sharded.dropped, confusion })
     }
 
@@ -258,6 +259,10 @@ impl Checkpointable for LinearModel {
             return Err(Error::InvalidSave { problem }.into());
         }
         Ok(model)
+    }
+
+    fn input(&self) -> Option<&InputSchema> {
+        self.input.as_ref()
     }
 
     fn bytes(&self) -> u64 {

@@ -1,9 +1,9 @@
 //! Settings of linear classifiers.
 
 use super::{LinearClassifier, LinearLoss};
-use crate::Error;
 use crate::setters::{require, setters};
 use crate::training::TrainingLimits;
+use crate::{Error, ExampleWeights};
 use hemiola_collective::{GossipSync, Topology};
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,12 @@ fn tolerance() -> f64 {
 #[must_use]
 pub struct LinearBuilder {
     settings: LinearSettings,
+}
+
+impl From<LinearSettings> for LinearBuilder {
+    fn from(settings: LinearSettings) -> Self {
+        Self { settings }
+    }
 }
 
 impl LinearBuilder {
@@ -104,7 +110,12 @@ impl LinearBuilder {
         require("rounds", rounds, (1..=10_000).contains(rounds), "from 1 to 10000")?;
         require("validation", validation, (0.0..1.0).contains(validation), "from 0 to below 1")?;
         require("tolerance", tolerance, (0.0..=1.0).contains(tolerance), "from 0 to 1")?;
-        Ok(LinearClassifier { settings: self.settings, names: Vec::new(), input: None })
+        Ok(LinearClassifier {
+            settings: self.settings,
+            names: Vec::new(),
+            input: None,
+            weights: ExampleWeights::default(),
+        })
     }
 }
 

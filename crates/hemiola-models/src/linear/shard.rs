@@ -91,6 +91,11 @@ pub(crate) fn class_name(names: &[String], label: f32) -> Option<String> {
     names.get(label as usize).cloned()
 }
 
+/// Returns the names of classes with these labels, or their labels where classes have no names.
+pub(crate) fn class_names(names: &[String], labels: &[f32]) -> Vec<String> {
+    labels.iter().map(|label| class_name(names, *label).unwrap_or_else(|| label.to_string())).collect()
+}
+
 /// Returns the distinct labels, ascending. Fails for fewer than two.
 pub(crate) fn classes(labels: &[f32], names: &[String]) -> Result<Vec<f32>, Error> {
     let mut classes: Vec<f32> = Vec::new();

@@ -19,6 +19,7 @@ use super::metrics::ClassificationMetrics;
 use super::model::LinearModel;
 use super::settings::LinearSettings;
 use super::shard::{ExampleShard, classes, distribute, labels};
+use crate::examples::{ValidationDraw, weights_digest};
 use crate::memory::ensure_available;
 use crate::training::{
     ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TrainingAlgorithm, TrainingSpec, fit_loop,
@@ -28,14 +29,10 @@ use crate::{Error, Estimator};
 use hemiola_array::dist::LabelledData;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective::{Algorithm, CollectiveExt, Communicator, Gossip, GossipExt, GossipSync, ReduceOp};
-use hemiola_core::rng::PhiloxRng;
 use hemiola_training::check_same_settings;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Random stream that selects the validation set.
-const VALIDATION_DRAW: u64 = 7;
 
 impl Estimator for LinearClassifier {
     type Data = LabelledData;
@@ -56,20 +53,19 @@ impl Estimator for LinearClassifier {
         let settings = &self.settings;
         check_same_settings(cluster, settings.loss.kind(), settings)?;
         let labels_of_all = labels(examples)?;
-        let share = if validation.is_some() { 0.0 } else { settings.validation };
-        let values = PhiloxRng::new(settings.seed);
-        let is_validation = |row: usize| share > 0.0 && values.random_bool(row as u64, VALIDATION_DRAW, share);
-        let kept = |(row, label): (usize, &f32)| (!is_validation(row)).then_some(*label);
-        let trained_on: Vec<f32> = labels_of_all.iter().enumerate().filter_map(kept).collect();
+        let draw = ValidationDraw::new(settings.seed, settings.validation, validation.is_some());
+        let trained_on = draw.trained_on(&labels_of_all);
         let classes = classes(&trained_on, &self.names)?;
         let [rows, columns] = examples.features.shape().extents();
         let rows = rows.max(labels_of_all.len());
+        let weights = self.weights.of(&labels_of_all, (&classes, &self.names), |row| !draw.holds_out(row))?;
         let problems = if classes.len() == 2 { 1 } else { classes.len() };
         // Weights, their sums, and a copy per worker.
         let copies = 3 + cluster.workers();
         ensure_available((8 * copies * problems) as u128 * (columns as u128 + 1), || {
             format!("a model of {columns} features for {} classes", classes.len())
         })?;
+        let is_validation = |row| draw.holds_out(row);
         let sharded = distribute(cluster, examples, &labels_of_all, &classes, (columns, settings.seed), is_validation)?;
         let (mut validation_shards, mut count) = (sharded.validation_shards, labels_of_all.len() - trained_on.len());
         if let Some(validation) = validation {
@@ -88,8 +84,10 @@ impl Estimator for LinearClassifier {
             workers: sharded.workers,
             seed: settings.seed,
         };
-        let part =
-            |(index, shard)| Mutex::new(WorkerProblem::new(shard, sharded.first + index, model.problems(), &rules));
+        let part = |(index, shard)| {
+            let (number, weights) = (sharded.first + index, weights.as_deref().map(Vec::as_slice));
+            Mutex::new(WorkerProblem::new(shard, number, model.problems(), &rules, weights))
+        };
         let parts: Vec<Mutex<WorkerProblem>> = sharded.shards.into_iter().enumerate().map(part).collect();
         let gossip = if cluster.size() > 1 {
             let graph = cluster.graph(&settings.graph)?;
@@ -115,6 +113,7 @@ impl Estimator for LinearClassifier {
             cluster,
             settings: self,
             examples,
+            weights_digest: weights_digest(weights.as_deref().map(Vec::as_slice)),
             validation,
             rules,
             parts,
@@ -135,6 +134,7 @@ struct LinearTraining<'a> {
     cluster: &'a Cluster,
     settings: &'a LinearClassifier,
     examples: &'a LabelledData,
+    weights_digest: u64,
     validation: Option<&'a LabelledData>,
     rules: DualProblem,
     /// Problem of each worker of this peer.
@@ -217,7 +217,7 @@ impl TrainingAlgorithm for LinearTraining<'_> {
     }
 
     fn digests(&self) -> Result<[u64; 2]> {
-        Ok([labelled_digest(self.examples)?, self.validation.map_or(Ok(0), labelled_digest)?])
+        Ok([labelled_digest(self.examples)? ^ self.weights_digest, self.validation.map_or(Ok(0), labelled_digest)?])
     }
 
     fn finished(&self) -> Option<&'static str> {
@@ -282,11 +282,12 @@ impl LinearTraining<'_> {
                 for (index, class) in part.shard.classes.iter().enumerate() {
                     model.scores(&part.shard, index, &mut scores);
                     metrics.add(&scores, *class);
+                    let weight = part.weights[index];
                     if let [score] = scores[..] {
-                        costs += loss.cost(if *class == 1 { score } else { -score });
+                        costs += weight * loss.cost(if *class == 1 { score } else { -score });
                     } else {
                         for (problem, score) in scores.iter().enumerate() {
-                            costs += loss.cost(if *class == problem as u32 { *score } else { -score });
+                            costs += weight * loss.cost(if *class == problem as u32 { *score } else { -score });
                         }
                     }
                 }

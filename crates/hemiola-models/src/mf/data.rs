@@ -2,11 +2,13 @@
 
 use super::model::MfModel;
 use crate::Error;
-use crate::input::{ColumnError, FileHead, InputSchema, InspectError, RatingColumns, head_of};
+use crate::input::{
+    ColumnError, ColumnRole, DuplicateHandling, FileHead, InputSchema, InspectError, RatingColumns, head_of,
+};
 use hemiola_array::Dictionary;
 use hemiola_array::dist::{LazyArray, RecordSource, find_files};
 use hemiola_array::read::detect::DetectedFormat;
-use hemiola_array::read::{Csv, InputFile, ParseError, ReadReport};
+use hemiola_array::read::{ByteRange, Csv, InputFile, InputPaths, ParseError, ReadReport};
 use hemiola_array::sparse::DuplicatePolicy;
 use hemiola_array::synthetic::MfGenerator;
 use hemiola_array::{DistArray, ReadExt};
@@ -20,12 +22,13 @@ const USERS_PER_UNIT: usize = 64;
 /// *Collective.* Reads ratings: `user, item, rating` on each line, with any separator and any
 /// further fields. Users and items may have any names; the array stores them. A name that is not
 /// UTF-8 is decoded as Latin-1.
-pub fn read(cluster: &Cluster, options: Option<Csv>, pattern: &str) -> Result<DistArray<f32, 2>> {
+pub fn read(cluster: &Cluster, options: Option<Csv>, paths: impl Into<InputPaths>) -> Result<DistArray<f32, 2>> {
+    let sources = find_files(cluster, paths)?;
     let options = match options {
         Some(options) => options,
-        None => detect_csv(cluster, pattern)?,
+        None => detect_csv(cluster, &sources)?,
     };
-    cluster.read_named(options, pattern, |fields| {
+    cluster.read_named(options, sources, |fields| {
         let entry = ([utf8_name(fields.text()?), utf8_name(fields.text()?)], fields.next::<f32>()?);
         fields.skip_rest();
         Ok(entry)
@@ -34,12 +37,13 @@ pub fn read(cluster: &Cluster, options: Option<Csv>, pattern: &str) -> Result<Di
 
 /// *Collective.* Reads events (implicit feedback): `user, item` on each line, and a weight if there
 /// is a third field; further fields are ignored. Weights of repeated pairs are summed.
-pub fn read_events(cluster: &Cluster, options: Option<Csv>, pattern: &str) -> Result<DistArray<f32, 2>> {
+pub fn read_events(cluster: &Cluster, options: Option<Csv>, paths: impl Into<InputPaths>) -> Result<DistArray<f32, 2>> {
+    let sources = find_files(cluster, paths)?;
     let options = match options {
         Some(options) => options,
-        None => detect_csv(cluster, pattern)?,
+        None => detect_csv(cluster, &sources)?,
     };
-    cluster.read_named_as(options, pattern, DuplicatePolicy::sum(), |fields| {
+    cluster.read_named_as(options, sources, DuplicatePolicy::sum(), |fields| {
         let names = [utf8_name(fields.text()?), utf8_name(fields.text()?)];
         let weight = if fields.is_empty() { 1.0 } else { fields.next::<f32>()? };
         fields.skip_rest();
@@ -48,7 +52,7 @@ pub fn read_events(cluster: &Cluster, options: Option<Csv>, pattern: &str) -> Re
 }
 
 /// Options for reading ratings or events.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RatingReadOptions {
     /// Field separator; `None` detects it from the first file.
     pub separator: Option<String>,
@@ -61,6 +65,9 @@ pub struct RatingReadOptions {
     pub schema: Option<InputSchema>,
     /// Read events: ratings may be missing, and weights of repeated pairs are summed.
     pub events: bool,
+    /// Treatment of a user and an item that occur together twice; `None` is an error for ratings,
+    /// and the sum for events.
+    pub duplicates: Option<DuplicateHandling>,
 }
 
 /// Ratings or events read from files.
@@ -73,13 +80,18 @@ pub struct LoadedRatings {
 }
 
 /// *Collective.* Reads ratings or events with options: separator, columns, and the layout of the
-/// training files of a model.
-pub fn read_with(cluster: &Cluster, options: &RatingReadOptions, pattern: &str) -> Result<LoadedRatings> {
+/// training files of a model. Files are separated values, JSON lines, or with the feature `arrow`
+/// Parquet and Arrow IPC.
+pub fn read_with(
+    cluster: &Cluster,
+    options: &RatingReadOptions,
+    paths: impl Into<InputPaths>,
+) -> Result<LoadedRatings> {
     // The root inspects the files and broadcasts the result, so that all peers read alike.
-    let sources = find_files(cluster, pattern)?;
-    let inspected = if cluster.is_root() { Some(inspect(options, &sources, pattern)) } else { None };
+    let sources = find_files(cluster, paths)?;
+    let inspected = if cluster.is_root() { Some(inspect(options, sources)) } else { None };
     let Some(inspected) = cluster.broadcast(inspected)? else { unreachable!("the root has inspected the files") };
-    let RatingFiles { columns, schema, comment } = match inspected {
+    let RatingFiles { sources, columns, schema, comment } = match inspected {
         Ok(files) => files,
         Err(InspectError::Read(error)) => return Err(error.into()),
         Err(InspectError::Columns(error)) => return Err(Error::from(error).into()),
@@ -93,8 +105,8 @@ pub fn read_with(cluster: &Cluster, options: &RatingReadOptions, pattern: &str) 
     let rating = if options.events { rating } else { rating.or(Some(names_end + 1)) };
     let last = rating.map_or(names_end, |rating| rating.max(names_end));
     let events = options.events;
-    let policy = if events { DuplicatePolicy::sum() } else { DuplicatePolicy::Error };
-    let entries = cluster.read_named_as(csv, pattern, policy, |fields| {
+    let handling = options.duplicates.unwrap_or(if events { DuplicateHandling::Sum } else { DuplicateHandling::Error });
+    let entries = cluster.read_named_as(csv, sources, handling.policy(), |fields| {
         let mut names = [Cow::default(), Cow::default()];
         let mut value = 1.0;
         for position in 0..=last {
@@ -114,19 +126,84 @@ pub fn read_with(cluster: &Cluster, options: &RatingReadOptions, pattern: &str) 
     Ok(LoadedRatings { entries, schema })
 }
 
+/// Reads the users and items of files, in order, without ratings: for predictions. `visit` gets up
+/// to `batch` pairs of names at a time. Runs on this peer alone.
+pub fn read_pairs(
+    options: &RatingReadOptions,
+    paths: impl Into<InputPaths>,
+    batch: usize,
+    mut visit: impl FnMut(&[[String; 2]]) -> Result<()>,
+) -> Result<()> {
+    let sources = paths.into().find()?;
+    let options = &RatingReadOptions { events: true, ..options.clone() };
+    let RatingFiles { sources, columns, schema, comment } = match inspect(options, sources) {
+        Ok(files) => files,
+        Err(InspectError::Read(error)) => return Err(error.into()),
+        Err(InspectError::Columns(error)) => return Err(Error::from(error).into()),
+    };
+    let csv = Csv::new().comment(comment).separator(schema.separator.as_deref().unwrap_or(","));
+    let RatingColumns { user, item, .. } = columns;
+    let (mut pairs, mut failed) = (Vec::with_capacity(batch), Ok(()));
+    for source in &sources {
+        let header = text_header(&csv, source, options.schema.as_ref())?;
+        let (user, item) = header.unwrap_or((user, item));
+        let mut is_header = header.is_some();
+        let report = csv.read_fields(&ByteRange::whole(source.clone()), |fields| {
+            let mut pair = [String::new(), String::new()];
+            for position in 0..=user.max(item) {
+                let text = fields.text()?;
+                if position == user {
+                    pair[0] = decode_text(&text);
+                } else if position == item {
+                    pair[1] = decode_text(&text);
+                }
+            }
+            fields.skip_rest();
+            if std::mem::take(&mut is_header) {
+                return Ok(());
+            }
+            pairs.push(pair);
+            if pairs.len() == batch && failed.is_ok() {
+                failed = visit(&pairs);
+                pairs.clear();
+            }
+            Ok(())
+        })?;
+        ReadReport::merge(std::slice::from_ref(source), [report], 0)?;
+    }
+    failed?;
+    if pairs.is_empty() { Ok(()) } else { visit(&pairs) }
+}
+
+/// Returns the positions of user and item in a header that cannot be told from records because all
+/// columns are texts, as in a file of pairs without ratings: the names of the training files.
+fn text_header(csv: &Csv, source: &InputFile, schema: Option<&InputSchema>) -> Result<Option<(usize, usize)>> {
+    let Some(schema) = schema.filter(|schema| schema.header) else { return Ok(None) };
+    if csv.column_names(source)?.is_some() {
+        return Ok(None);
+    }
+    let first = csv.first_records(source, 1)?;
+    let position = |role: ColumnRole| {
+        let (_, column) = schema.with_role(role).next()?;
+        first.first()?.iter().position(|name| name.trim() == column.name)
+    };
+    Ok(position(ColumnRole::User).zip(position(ColumnRole::Item)))
+}
+
 /// Files of ratings, inspected by the root.
 #[derive(Debug, Serialize, Deserialize)]
 struct RatingFiles {
+    sources: Vec<InputFile>,
     columns: RatingColumns,
     schema: InputSchema,
     comment: Option<u8>,
 }
 
 /// Finds separator and columns, which all files must share.
-fn inspect(options: &RatingReadOptions, sources: &[InputFile], pattern: &str) -> Result<RatingFiles, InspectError> {
-    let Some(first) = sources.first() else {
-        return Err(hemiola_array::Error::NoFiles { pattern: pattern.to_owned() }.into());
-    };
+fn inspect(options: &RatingReadOptions, sources: Vec<InputFile>) -> Result<RatingFiles, InspectError> {
+    let sources = InputFile::as_tables(sources)?;
+    let nothing = || InspectError::from(hemiola_array::Error::NoFiles { pattern: String::new() });
+    let first = sources.iter().find(|source| source.bytes() > 0).or(sources.first()).ok_or_else(nothing)?;
     let detected = match (&options.separator, DetectedFormat::separator_of(first)) {
         (_, Ok(detected)) => Some(detected),
         (Some(_), Err(_)) => None,
@@ -141,12 +218,12 @@ fn inspect(options: &RatingReadOptions, sources: &[InputFile], pattern: &str) ->
     };
     let mut problem = None;
     for separator in &candidates {
-        match file_columns(options, sources, separator, comment) {
-            Ok((columns, schema)) => return Ok(RatingFiles { columns, schema, comment }),
+        match file_columns(options, &sources, separator, comment) {
+            Ok((columns, schema)) => return Ok(RatingFiles { sources, columns, schema, comment }),
             Err(error) => problem = Some(error),
         }
     }
-    Err(problem.unwrap_or(InspectError::Read(hemiola_array::Error::NoFiles { pattern: pattern.to_owned() })))
+    Err(problem.unwrap_or_else(nothing))
 }
 
 /// Returns the columns of all files and their schema.
@@ -158,6 +235,7 @@ fn file_columns(
 ) -> Result<(RatingColumns, InputSchema), InspectError> {
     let csv = Csv::new().comment(comment).separator(separator);
     let mut found: Option<(&InputFile, RatingColumns, InputSchema)> = None;
+    let mut named: Option<(&InputFile, Vec<String>)> = None;
     for source in sources {
         let (header, fields) = head_of(&csv, source)?;
         if fields == 0 {
@@ -173,13 +251,23 @@ fn file_columns(
         if columns.rating.is_none() && !options.events {
             return Err(ColumnError::NoRating { file: source.path().to_owned() }.into());
         }
+        let different = |first: &InputFile| {
+            let (first, other) = (first.path().to_owned(), source.path().to_owned());
+            Err(ColumnError::DifferentFiles { first, other }.into())
+        };
         match &found {
             None => found = Some((source, columns, columns.schema(head, separator))),
-            Some((first, before, _)) if *before != columns => {
-                let (first, other) = (first.path().to_owned(), source.path().to_owned());
-                return Err(ColumnError::DifferentFiles { first, other }.into());
-            }
+            Some((first, before, _)) if *before != columns => return different(first),
             Some(_) => {}
+        }
+        // Columns at the same positions must have the same names, where files name them.
+        if header.is_some() {
+            let names = columns.names_in(head);
+            match &named {
+                None => named = Some((source, names)),
+                Some((first, before)) if *before != names => return different(first),
+                Some(_) => {}
+            }
         }
     }
     // The reading pass reports files without records.
@@ -211,17 +299,12 @@ pub fn from_threshold(ratings: &DistArray<f32, 2>, least: f32) -> Result<DistArr
 }
 
 /// *Collective.* Detects the field separator and the comment prefix from the beginning of a file.
-fn detect_csv(cluster: &Cluster, pattern: &str) -> Result<Csv> {
+fn detect_csv(cluster: &Cluster, sources: &[InputFile]) -> Result<Csv> {
     // The root inspects the file and broadcasts the result, so that all peers read alike.
-    let detected = if cluster.is_root() {
-        let found = InputFile::find(pattern).and_then(|sources| match sources.first() {
-            Some(source) => DetectedFormat::separator_of(source),
-            None => Err(hemiola_array::Error::NoFiles { pattern: pattern.to_owned() }),
-        });
-        Some(found.map(|guess| (guess.separator.map(|separator| separator.text()), guess.comment)))
-    } else {
-        None
-    };
+    let detected = sources.first().filter(|_| cluster.is_root()).map(|source| {
+        DetectedFormat::separator_of(source)
+            .map(|guess| (guess.separator.map(|separator| separator.text()), guess.comment))
+    });
     let (separator, comment) = match cluster.broadcast(detected)? {
         Some(guess) => guess?,
         None => (None, None),

@@ -1,60 +1,132 @@
 //! Evaluation metrics of a model on rating entries.
+//!
+//! **Invariant:** sums are whole numbers of a small unit, so metrics have the same bits on any
+//! number of peers and workers.
 
 use super::data::{IndexMapping, aligned_to};
 use super::loss::MfLoss;
-use super::model::MfModel;
-use super::sgd::SimdArch;
+use super::model::{FetchedRows, MfModel};
+use super::sgd::{SimdArch, dot};
 use crate::Error;
 use crate::training::Metrics;
-use hemiola_array::{AccumulatorExt, DistArray};
+use hemiola_array::{Accumulator, DistArray, Element};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_loops::parallel_for;
+use serde::{Deserialize, Serialize};
 
-/// Sums over entries of the loss and of the absolute error, and the number of entries.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct ErrorSums {
-    cost: f64,
-    error: f64,
+/// Unit of the sums relative to that of ratings: sums of whole numbers of units do not depend on
+/// the order of additions.
+const UNIT: f64 = 1.0 / (1_u64 << 50) as f64;
+
+/// Sums over entries, in units: of the loss, of the absolute error, of ratings and their squares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct EntrySums {
+    cost: i128,
+    error: i128,
+    rating: i128,
+    square: i128,
     count: u64,
+    /// Number of entries whose score is not finite.
+    not_finite: u64,
 }
 
-impl ErrorSums {
-    fn metrics(self, loss: MfLoss) -> Metrics {
-        let count = self.count.max(1) as f64;
-        let (cost, error) = (self.cost / count, self.error / count);
-        let named = match loss {
+impl Element for EntrySums {}
+
+/// Units of the sums of a model.
+#[derive(Clone, Copy, Debug)]
+struct SumUnits {
+    loss: MfLoss,
+    mean: f64,
+    /// Units of errors, and of squared errors and losses.
+    linear: f64,
+    square: f64,
+}
+
+impl SumUnits {
+    fn of(model: &MfModel) -> Self {
+        let linear = f64::from(model.deviation) * UNIT;
+        let square = if model.loss() == MfLoss::Squared { linear * f64::from(model.deviation) } else { UNIT };
+        Self { loss: model.loss(), mean: f64::from(model.mean), linear, square }
+    }
+
+    /// Returns the sums of one entry. Ratings are relative to the mean of the model, so that their
+    /// spread is exact.
+    #[inline]
+    fn entry_sums(self, rating: f32, score: f32) -> EntrySums {
+        let Self { loss, mean, linear, square } = self;
+        let (cost, observed) = (f64::from(loss.slope_and_cost(rating, score).1), loss.observed(rating));
+        let error = f64::from((observed - loss.prediction(score)).abs());
+        let deviation = f64::from(observed) - mean;
+        EntrySums {
+            cost: (cost / square).round() as i128,
+            error: (error / linear).round() as i128,
+            rating: (deviation / linear).round() as i128,
+            square: (deviation * deviation / square).round() as i128,
+            count: 1,
+            not_finite: u64::from(!cost.is_finite()),
+        }
+    }
+
+    fn metrics(self, sums: EntrySums) -> Metrics {
+        let count = sums.count.max(1) as f64;
+        let finite = if sums.not_finite > 0 { f64::NAN } else { 1.0 };
+        let cost = finite * sums.cost as f64 * self.square / count;
+        let error = finite * sums.error as f64 * self.linear / count;
+        let named = match self.loss {
             MfLoss::Squared => [("rmse", cost.sqrt()), ("mae", error)],
             MfLoss::Logistic => [("logloss", cost), ("mae", error)],
             MfLoss::OneClass | MfLoss::Bpr => [("loss", cost), ("mae", error)],
         };
         named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
+
+    /// Returns the coefficient of determination of ratings; `None` if all are equal.
+    fn r2(self, sums: EntrySums) -> Option<f64> {
+        let count = sums.count.max(1) as f64;
+        let mean = sums.rating as f64 * self.linear / count;
+        let spread = sums.square as f64 * self.square / count - mean * mean;
+        let of_ratings = self.loss == MfLoss::Squared && spread > 0.0 && sums.not_finite == 0;
+        of_ratings.then(|| 1.0 - sums.cost as f64 * self.square / count / spread)
+    }
 }
 
-/// *Collective.* Sums loss and error over entries whose users and items are in the model.
-fn error_sums(cluster: &Cluster, model: &MfModel, ratings: &DistArray<f32, 2>) -> Result<ErrorSums> {
-    let MfModel { user_factors: w, item_factors: h, user_state, item_state, mean, settings, .. } = model;
-    let (loss, mean) = (settings.loss, *mean);
-    let (costs, errors) = (cluster.accumulator::<f64>(), cluster.accumulator::<f64>());
+impl EntrySums {
+    fn joined(self, other: Self) -> Self {
+        Self {
+            cost: self.cost + other.cost,
+            error: self.error + other.error,
+            rating: self.rating + other.rating,
+            square: self.square + other.square,
+            count: self.count + other.count,
+            not_finite: self.not_finite + other.not_finite,
+        }
+    }
+}
+
+/// *Collective.* Sums over entries whose users and items are in the model.
+fn entry_sums(cluster: &Cluster, model: &MfModel, ratings: &DistArray<f32, 2>) -> Result<EntrySums> {
+    let MfModel { user_factors: w, item_factors: h, user_state, item_state, mean, .. } = model;
+    let (units, mean) = (SumUnits::of(model), *mean);
+    let sums = Accumulator::new(cluster, EntrySums::default(), EntrySums::joined);
     let machine = SimdArch::this();
     parallel_for!(
         cluster,
         for ([u, i], rating) in ratings {
             let score = mean + user_state[u][0] + item_state[i][0] + machine.dot(&w[u], &h[i]);
-            costs += f64::from(loss.slope_and_cost(*rating, score).1);
-            errors += f64::from((loss.observed(*rating) - loss.prediction(score)).abs());
+            let one = units.entry_sums(*rating, score);
+            sums.add(one);
         }
     )?;
-    Ok(ErrorSums { cost: costs.take()?, error: errors.take()?, count: ratings.len() as u64 })
+    sums.take()
 }
 
 /// *Collective.* Evaluates a model on ratings whose indices are in the model.
 pub(super) fn evaluate(cluster: &Cluster, model: &MfModel, ratings: &DistArray<f32, 2>) -> Result<Metrics> {
-    Ok(error_sums(cluster, model, ratings)?.metrics(model.loss()))
+    Ok(SumUnits::of(model).metrics(entry_sums(cluster, model, ratings)?))
 }
 
 /// Metrics over entries, including cold ones.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MfEvaluation {
     /// Metrics over all entries, by name.
     pub metrics: Metrics,
@@ -79,30 +151,43 @@ impl MfModel {
         evaluate(cluster, self, ratings)
     }
 
+    /// *Collective.* Predicts ratings for pairs of user and item by index, where `None` is a user or
+    /// an item that is not in the model: the prediction is then that of the mean and the known bias.
+    pub fn predict_any(&self, cluster: &Cluster, pairs: &[[Option<usize>; 2]]) -> Result<Vec<f32>> {
+        let fetch = |side: usize| {
+            let (factors, state) =
+                [(&self.user_factors, &self.user_state), (&self.item_factors, &self.item_state)][side];
+            FetchedRows::fetch(cluster, factors, state, pairs.iter().filter_map(|pair| pair[side]))
+        };
+        let (users, items) = (fetch(0)?, fetch(1)?);
+        let score = |[user, item]: &[Option<usize>; 2]| {
+            let (user, item) = (user.map(|user| users.get(user)), item.map(|item| items.get(item)));
+            let bias = self.mean + user.map_or(0.0, |user| user.1) + item.map_or(0.0, |item| item.1);
+            user.zip(item).map_or(bias, |(user, item)| bias + dot(user.0, item.0))
+        };
+        Ok(pairs.iter().map(score).map(|score| self.loss().prediction(score)).collect())
+    }
+
     /// *Collective.* Returns metrics on ratings of any users and items, matched by name. Entries of
     /// unknown users or items are predicted by the mean and the known bias.
     pub fn evaluate_all(&self, cluster: &Cluster, ratings: &DistArray<f32, 2>) -> Result<MfEvaluation> {
         let numbers = IndexMapping::of(self, ratings);
         let known = aligned_to(ratings, self)?;
-        let mut all = error_sums(cluster, self, &known)?;
-        let loss = self.loss();
+        let (units, of_known) = (SumUnits::of(self), entry_sums(cluster, self, &known)?);
         let bias = |array: &DistArray<f32, 2>| array.lock("evaluation")?.replicate(|_| true);
         let sides = [bias(&self.user_state)?, bias(&self.item_state)?];
-        let mut cold = ErrorSums::default();
+        let mut cold = EntrySums::default();
         ratings.for_each(|key, rating| {
             let found = [numbers.number(0, key[0]), numbers.number(1, key[1])];
             if found.iter().all(Option::is_some) {
                 return;
             }
             let biases = found.iter().zip(&sides).filter_map(|(number, side)| Some(side.row((*number)?)[0]));
-            let score = self.mean + biases.sum::<f32>();
-            cold.cost += f64::from(loss.slope_and_cost(*rating, score).1);
-            cold.error += f64::from((loss.observed(*rating) - loss.prediction(score)).abs());
-            cold.count += 1;
+            cold = cold.joined(units.entry_sums(*rating, self.mean + biases.sum::<f32>()));
         });
-        for (cost, error, count) in cluster.all_gather((cold.cost, cold.error, cold.count))? {
-            all = ErrorSums { cost: all.cost + cost, error: all.error + error, count: all.count + count };
-        }
-        Ok(MfEvaluation { metrics: all.metrics(loss), entries: all.count, cold: all.count - known.len() as u64 })
+        let all = cluster.all_gather(cold)?.into_iter().fold(of_known, EntrySums::joined);
+        let mut metrics = units.metrics(all);
+        metrics.extend(units.r2(all).map(|r2| ("r2".to_owned(), r2)));
+        Ok(MfEvaluation { metrics, entries: all.count, cold: all.count - of_known.count })
     }
 }

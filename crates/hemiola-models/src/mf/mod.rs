@@ -8,6 +8,7 @@
 //! (see `one_class`), two loops whose rows are independent, or by Bayesian personalized ranking (see
 //! `bpr`): mini-batches of an item with an event and one without.
 
+mod batch;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
 mod bpr;
 pub mod data;
@@ -25,8 +26,10 @@ mod settings;
 mod sgd;
 mod top_k;
 mod train;
+mod tune;
 
 use crate::input::InputSchema;
+pub use batch::{BatchRecommender, RankedItems};
 pub use evaluate::MfEvaluation;
 pub use loss::MfLoss;
 pub use model::{MfModel, UserFactors};

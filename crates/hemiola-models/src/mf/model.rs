@@ -239,15 +239,23 @@ impl MfModel {
         self.item_factors.names(0)
     }
 
+    /// Returns the name of a user, or its number if users have no names.
+    #[must_use]
+    pub fn user_name(&self, user: usize) -> String {
+        name_of(&self.user_factors, user)
+    }
+
     /// Returns the name of an item, or its number if items have no names.
     #[must_use]
     pub fn item_name(&self, item: usize) -> String {
-        let name = self
-            .item_factors
-            .names(0)
-            .and_then(|names| Some(names.name_lossy(u32::try_from(item).ok()?)?.into_owned()));
-        name.unwrap_or_else(|| item.to_string())
+        name_of(&self.item_factors, item)
     }
+}
+
+/// Returns the name of a row, or its number if rows have no names.
+fn name_of(factors: &DistArray<f32, 2>, row: usize) -> String {
+    let name = factors.names(0).and_then(|names| Some(names.name_lossy(u32::try_from(row).ok()?)?.into_owned()));
+    name.unwrap_or_else(|| row.to_string())
 }
 
 impl Predictor for MfModel {

@@ -1,27 +1,23 @@
-//! Ranking metrics: recall@k and NDCG@k.
+//! Ranking metrics of a model: means of the [metrics of ranked lists](RankedHits) over users, and
+//! the coverage of items.
 //!
 //! For each user with validation items, all items except the training items are ranked by score,
-//! ties by ascending number. With `hits` the validation items among the first k:
-//!
-//! - recall@k = hits / min(k, validation items)
-//! - NDCG@k = Σ 1 / log2(rank + 1) over the ranks of the hits, divided by its value with the
-//!   validation items ranked first
-//!
-//! Both are means over users. Scores are computed for [`USERS_PER_GROUP`] users times
+//! ties by ascending number. The validation items are relevant. Scores are computed for [`USERS_PER_GROUP`] users times
 //! [`ITEMS_PER_BLOCK`] items at a time, so that loaded factors are reused; scores below the current
 //! top k are dropped at once.
 
 use super::model::MfModel;
 use super::top_k::TopKCandidates;
 use crate::Error;
+use crate::metrics::RankedHits;
 use crate::training::Metrics;
-use hemiola_array::DenseArray;
-use hemiola_array::{Accumulator, DistArray};
+use hemiola_array::{Accumulator, DenseArray, DistArray, Element};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_loops::parallel_for;
+use serde::{Deserialize, Serialize};
 
 /// Users scored together: as many as the widest register has lanes.
-const USERS_PER_GROUP: usize = 16;
+pub(super) const USERS_PER_GROUP: usize = 16;
 /// Number of items scored together.
 const ITEMS_PER_BLOCK: usize = 8;
 
@@ -37,7 +33,8 @@ pub struct RankingEvaluator {
     known: DistArray<Group, 1>,
 }
 
-type Group = Vec<(u32, u32)>;
+/// Pairs of a user's lane in the group and an item, sorted.
+pub(super) type Group = Vec<(u32, u32)>;
 
 impl RankingEvaluator {
     /// *Collective.* Groups validation entries and known (training) entries by users. Keys are user
@@ -46,8 +43,9 @@ impl RankingEvaluator {
         Ok(Self { validation: groups(validation)?, known: groups(known)?.to_dense(Vec::new())? })
     }
 
-    /// *Collective.* Returns `recall@k` and `ndcg@k` of a model for each k of `cutoffs`, as means
-    /// over users.
+    /// *Collective.* Returns `recall@k`, `ndcg@k`, `precision@k`, `map@k` and `mrr@k` of a model for
+    /// each k of `cutoffs`, as means over users, and `coverage@k`, the fraction of the items that
+    /// are among the first k of any of these users.
     pub fn metrics(&self, cluster: &Cluster, model: &MfModel, cutoffs: &[usize]) -> Result<Metrics> {
         let Self { validation, known } = self;
         let most = cutoffs.iter().copied().max().unwrap_or(0);
@@ -60,6 +58,8 @@ impl RankingEvaluator {
             left.extend(right);
             left
         });
+        let all_items = items.factors.row_count();
+        let listed = Accumulator::new(cluster, ListedItems::default(), ListedItems::joined);
         parallel_for!(
             cluster,
             for ([group], relevant) in validation {
@@ -76,27 +76,33 @@ impl RankingEvaluator {
                 let best =
                     arch.dispatch(ScoringKernel { factors: &factors, items: &items, relevant, known: trained, most });
                 let mut sum = Vec::new();
+                let mut lists = ListedItems::new(cutoffs.len(), all_items);
                 for (lane, best) in best.into_iter().enumerate() {
                     // Training items are never recommended, so they cannot be hits either.
                     let seen: Vec<u32> = of(trained, lane).collect();
                     let relevant: Vec<u32> =
                         of(relevant, lane).filter(|item| seen.binary_search(item).is_err()).collect();
                     if !relevant.is_empty() {
-                        sum = added(sum, &user_metrics(&best.sorted(most), &relevant, cutoffs));
+                        let best = best.sorted(most);
+                        lists.insert(&best, cutoffs);
+                        sum = added(sum, &user_metrics(&best, &relevant, cutoffs));
                     }
                 }
+                listed.add(lists);
                 sums.add(vec![(group, sum)]);
             }
         )?;
-        let mut sums = sums.take()?;
+        let (mut sums, listed) = (sums.take()?, listed.take()?);
         sums.sort_unstable_by_key(|(group, _)| *group);
         let sum = sums.iter().fold(Vec::new(), |sum, (_, more)| added(sum, more));
         let Some(count) = sum.first().copied() else { return Err(Error::NothingToRank.into()) };
         let mean = |at: usize| sum[at] / count;
         let mut metrics = Metrics::new();
         for (at, k) in cutoffs.iter().enumerate() {
-            metrics.insert(format!("recall@{k}"), mean(1 + 2 * at));
-            metrics.insert(format!("ndcg@{k}"), mean(2 + 2 * at));
+            for (which, name) in PER_CUTOFF.iter().enumerate() {
+                metrics.insert(format!("{name}@{k}"), mean(1 + PER_CUTOFF.len() * at + which));
+            }
+            metrics.insert(format!("coverage@{k}"), f64::from(listed.count(at)) / all_items.max(1) as f64);
         }
         Ok(metrics)
     }
@@ -137,43 +143,83 @@ fn added(mut left: Vec<f64>, right: &[f64]) -> Vec<f64> {
     left
 }
 
-/// Returns 1 (the user count), then recall and NDCG for each k.
+/// Metrics of a user for each cutoff, in the order of [`user_metrics`].
+const PER_CUTOFF: [&str; 5] = ["recall", "ndcg", "precision", "map", "mrr"];
+
+/// Returns 1 (the user count), then the metrics for each k.
 fn user_metrics(best: &[(usize, f32)], relevant: &[u32], cutoffs: &[usize]) -> Vec<f64> {
-    let worth = |index: usize| 1.0 / ((index + 2) as f64).log2();
-    let mut metrics = vec![1.0];
-    for k in cutoffs {
-        let is_hit = |item: usize| u32::try_from(item).is_ok_and(|item| relevant.binary_search(&item).is_ok());
-        let hits: Vec<usize> = (0..best.len().min(*k)).filter(|index| is_hit(best[*index].0)).collect();
-        let most = relevant.len().min(*k);
-        let ideal: f64 = (0..most).map(worth).sum();
-        let gained = hits.iter().fold(0.0, |sum, index| sum + worth(*index));
-        metrics.push(hits.len() as f64 / most.max(1) as f64);
-        metrics.push(if most == 0 { 0.0 } else { gained / ideal });
+    let is_hit = |item: usize| u32::try_from(item).is_ok_and(|item| relevant.binary_search(&item).is_ok());
+    let hits = (0..best.len()).filter(|index| is_hit(best[*index].0)).collect();
+    let ranked = RankedHits::new(hits, relevant.len());
+    let of = |k: usize| {
+        [ranked.recall(k), ranked.ndcg(k), ranked.precision(k), ranked.average_precision(k), ranked.reciprocal_rank(k)]
+    };
+    std::iter::once(1.0).chain(cutoffs.iter().flat_map(|k| of(*k))).collect()
+}
+
+/// Items among the first k of any user, a bit each, for each k.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct ListedItems(Vec<Vec<u64>>);
+
+impl Element for ListedItems {}
+
+impl ListedItems {
+    fn new(cutoffs: usize, items: usize) -> Self {
+        Self(vec![vec![0; items.div_ceil(64)]; cutoffs])
     }
-    metrics
+
+    fn insert(&mut self, best: &[(usize, f32)], cutoffs: &[usize]) {
+        for (listed, k) in self.0.iter_mut().zip(cutoffs) {
+            for (item, _) in best.iter().take(*k) {
+                listed[item / 64] |= 1 << (item % 64);
+            }
+        }
+    }
+
+    fn joined(mut self, other: Self) -> Self {
+        if self.0.is_empty() {
+            return other;
+        }
+        let bits = self.0.iter_mut().flatten().zip(other.0.iter().flatten());
+        bits.for_each(|(left, right)| *left |= right);
+        self
+    }
+
+    fn count(&self, cutoff: usize) -> u32 {
+        self.0.get(cutoff).into_iter().flatten().map(|bits| bits.count_ones()).sum()
+    }
 }
 
 /// Factors and biases of all items, on every peer.
-struct ItemFactors {
-    factors: DenseArray<f32, 2>,
-    side: DenseArray<f32, 2>,
+#[derive(Debug)]
+pub(super) struct ItemFactors {
+    pub(super) factors: DenseArray<f32, 2>,
+    pub(super) side: DenseArray<f32, 2>,
 }
 
 impl ItemFactors {
-    fn of(model: &MfModel) -> Result<Self> {
+    /// *Collective.* Copies factors and biases to every peer.
+    pub(super) fn of(model: &MfModel) -> Result<Self> {
         let all = |array: &DistArray<f32, 2>| array.lock("ranking")?.replicate(|_| true);
         Ok(Self { factors: all(&model.item_factors)?, side: all(&model.item_state)? })
+    }
+
+    /// Returns biases of 0.
+    pub(super) fn zero_side(&self) -> Result<DenseArray<f32, 2>> {
+        Ok(DenseArray::filled(self.side.shape(), 0.0)?)
     }
 }
 
 /// SIMD kernel that finds the best items of a group of users.
-struct ScoringKernel<'a> {
+pub(super) struct ScoringKernel<'a> {
     /// By factor: its value for each user of the group.
-    factors: &'a [[f32; USERS_PER_GROUP]],
-    items: &'a ItemFactors,
-    relevant: &'a Group,
-    known: &'a Group,
-    most: usize,
+    pub(super) factors: &'a [[f32; USERS_PER_GROUP]],
+    pub(super) items: &'a ItemFactors,
+    /// Users without an entry are left out.
+    pub(super) relevant: &'a Group,
+    /// Items that are not ranked.
+    pub(super) known: &'a Group,
+    pub(super) most: usize,
 }
 
 impl pulp::WithSimd for ScoringKernel<'_> {

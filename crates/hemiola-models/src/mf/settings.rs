@@ -65,6 +65,12 @@ pub struct MfBuilder {
     l2: Option<f32>,
 }
 
+impl From<MfSettings> for MfBuilder {
+    fn from(settings: MfSettings) -> Self {
+        Self { l2: Some(settings.l2), settings }
+    }
+}
+
 impl MfBuilder {
     setters! {
         /// Number of factors per user and item. Default: 32.

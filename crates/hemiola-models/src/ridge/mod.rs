@@ -51,13 +51,16 @@
 //! | `settings` | settings and their builder |
 //! | `normal_equations` | the matrix, its factorization, and products with it |
 //! | `train` | the solvers |
+//! | `tune` | search and cross-validation |
 //! | `model` | the trained model: prediction and saving |
 
 mod model;
 mod normal_equations;
 mod settings;
 mod train;
+mod tune;
 
+use crate::ExampleWeights;
 use crate::input::InputSchema;
 pub use model::RidgeModel;
 pub use normal_equations::DIRECT_COLUMNS;
@@ -68,6 +71,7 @@ pub use settings::{RidgeBuilder, RidgeSettings};
 pub struct RidgeRegression {
     settings: RidgeSettings,
     input: Option<InputSchema>,
+    weights: ExampleWeights,
 }
 
 impl RidgeRegression {
@@ -79,6 +83,15 @@ impl RidgeRegression {
     /// Returns a builder of ordinary least squares: without regularization.
     pub fn least_squares() -> RidgeBuilder {
         RidgeBuilder::new(0.0)
+    }
+
+    /// Sets weights of the training examples. The squared error of each is multiplied by
+    /// its weight, as by `sample_weight` of scikit-learn. Quantities have no classes, so weights of
+    /// classes change nothing.
+    #[must_use]
+    pub fn weighted(mut self, weights: ExampleWeights) -> Self {
+        self.weights = weights;
+        self
     }
 
     /// Sets the layout of the files that the data are read from. The model keeps it, so that new

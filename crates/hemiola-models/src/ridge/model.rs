@@ -2,7 +2,7 @@
 
 use super::settings::RidgeSettings;
 use crate::estimator::required;
-use crate::examples::{BlockedRows, ExampleBlock, ExampleEvaluation, block_values, row_values};
+use crate::examples::{BlockedRows, ExampleBlock, ExampleEvaluation, block_values, row_values, targets_of};
 use crate::input::InputSchema;
 use crate::linear::{count_beyond, labels};
 use crate::sparse::metrics_of;
@@ -22,6 +22,8 @@ pub struct RidgeModel {
     pub settings: RidgeSettings,
     /// Layout of the training files, by which new files are read.
     pub input: Option<InputSchema>,
+    /// Feature names, where the training data had some.
+    pub(super) names: Option<Arc<Vec<String>>>,
     pub(super) weights: Arc<Vec<f64>>,
     pub(super) cluster: Cluster,
 }
@@ -34,6 +36,17 @@ impl RidgeModel {
     #[must_use]
     pub fn weights(&self) -> &[f64] {
         &self.weights
+    }
+
+    /// Iterates over name and value of each nonzero weight. Columns without names go by their number,
+    /// counted from 1.
+    pub fn named(&self) -> impl Iterator<Item = (String, f64)> {
+        let name = |column: usize| match self.names.as_ref().and_then(|names| names.get(column)) {
+            Some(name) => name.clone(),
+            None => (column + 1).to_string(),
+        };
+        let nonzero = self.weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0);
+        nonzero.map(move |(column, weight)| (name(column), *weight))
     }
 
     /// *Collective.* Returns the number of feature values unknown to the model, which predictions
@@ -52,13 +65,12 @@ impl RidgeModel {
         if examples == 0 {
             return Err(Error::NoExamples.into());
         }
-        Ok(ExampleEvaluation { metrics, examples, unknown_features: split.dropped })
+        Ok(ExampleEvaluation { metrics, examples, unknown_features: split.dropped, confusion: None })
     }
 
     pub(super) fn metrics(&self, cluster: &Cluster, blocks: &[ExampleBlock]) -> Result<(u64, Metrics)> {
         let scores = block_values(cluster, blocks, 1, |block, row, score| score[0] = self.score(block, row))?;
-        let targets: Vec<f64> = blocks.iter().flat_map(|block| block.targets.iter().copied()).collect();
-        metrics_of(cluster, None, &targets, &scores)
+        metrics_of(cluster, None, &targets_of(blocks), &scores)
     }
 
     pub(super) fn score(&self, block: &ExampleBlock, row: usize) -> f64 {
@@ -84,9 +96,10 @@ impl Predictor for RidgeModel {
 
 impl Checkpointable for RidgeModel {
     fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
-        let Self { intercept, settings, input, weights, cluster } = self;
+        let Self { intercept, settings, input, names, weights, cluster } = self;
         let cell = |[index]: [usize; 1]| weights.get(index).copied().unwrap_or(*intercept);
         save.put(&format!("{prefix}coefficients"), &cluster.from_fn([weights.len() + 1], cell)?)?;
+        save.put_metadata("names", &names.as_deref());
         save.put_metadata("settings", settings);
         InputSchema::put(input.as_ref(), save);
         Ok(())
@@ -97,7 +110,12 @@ impl Checkpointable for RidgeModel {
         let mut weights: Vec<f64> = array.collect()?.into_iter().map(|(_, value)| value).collect();
         let intercept = weights.pop().ok_or_else(|| Error::missing("coefficients"))?;
         let (settings, input) = (required(load, "settings")?, InputSchema::get(load)?);
-        Ok(Self { intercept, settings, input, weights: Arc::new(weights), cluster: array.cluster().clone() })
+        let names = load.metadata::<Option<Vec<String>>>("names")?.flatten().map(Arc::new);
+        Ok(Self { intercept, settings, input, names, weights: Arc::new(weights), cluster: array.cluster().clone() })
+    }
+
+    fn input(&self) -> Option<&InputSchema> {
+        self.input.as_ref()
     }
 
     fn bytes(&self) -> u64 {

@@ -2,10 +2,12 @@
 //! where there is an intercept.
 //!
 //! Columns are not centred in memory, where they may be sparse. Sums are taken of the columns as
-//! they are, and the terms of the means are subtracted: `X'X - n x̄ x̄'` and `X'y - n ȳ x̄`.
+//! they are, and the terms of the means are subtracted: `X'X - n x̄ x̄'` and `X'y - n ȳ x̄`. With weights
+//! of the rows, all sums and means are weighted, and `n` is the sum of weights.
 
-use crate::examples::{BlockedRows, add_in_place, tree_sum};
+use crate::examples::{BlockedRows, ExampleBlock, add_in_place, tree_sum};
 use hemiola_cluster::{Cluster, Result};
+use std::sync::Arc;
 
 /// Maximum number of columns for which the matrix is factorized.
 pub const DIRECT_COLUMNS: usize = 512;
@@ -23,6 +25,18 @@ pub(super) struct LeastSquaresMoments {
     pub(super) target: Vec<f64>,
     /// Diagonal of the matrix, with `alpha`.
     pub(super) diagonal: Vec<f64>,
+    /// Sum of the weights of the rows.
+    pub(super) total: f64,
+    /// Weights of all rows; `None` for equal ones.
+    weights: RowWeights,
+}
+
+/// Weights of all rows, by number; `None` for equal ones.
+pub(super) type RowWeights = Option<Arc<Vec<f64>>>;
+
+/// Returns the weight of a row of a block.
+pub(super) fn weight_of(weights: &RowWeights, block: &ExampleBlock, row: usize) -> f64 {
+    weights.as_ref().map_or(1.0, |weights| weights[block.numbers[row]])
 }
 
 impl LeastSquaresMoments {
@@ -32,25 +46,28 @@ impl LeastSquaresMoments {
         rows: &BlockedRows,
         columns: usize,
         (alpha, intercept): (f64, bool),
+        weights: RowWeights,
     ) -> Result<Self> {
-        let count = rows.examples as f64;
         let first = tree_sum(
             cluster,
             rows,
             |index| {
                 let block = &rows.blocks[index];
-                let mut sums = vec![0.0; columns + 1];
+                let mut sums = vec![0.0; columns + 2];
                 for (row, target) in block.targets.iter().enumerate() {
-                    block.row(row).for_each(|(column, value)| sums[column] += f64::from(value));
-                    sums[columns] += target;
+                    let weight = weight_of(&weights, block, row);
+                    block.row(row).for_each(|(column, value)| sums[column] += weight * f64::from(value));
+                    sums[columns] += weight * target;
+                    sums[columns + 1] += weight;
                 }
                 sums
             },
             add_in_place,
         )?;
-        let mut means = first.unwrap_or_else(|| vec![0.0; columns + 1]);
+        let mut means = first.unwrap_or_else(|| vec![0.0; columns + 2]);
+        let total = means.pop().unwrap_or(0.0);
         for sum in &mut means {
-            *sum = if intercept { *sum / count } else { 0.0 };
+            *sum = if intercept { *sum / total } else { 0.0 };
         }
         let label_mean = means.pop().unwrap_or(0.0);
         let second = tree_sum(
@@ -60,11 +77,12 @@ impl LeastSquaresMoments {
                 let block = &rows.blocks[index];
                 let mut sums = vec![0.0; 2 * columns + 1];
                 for (row, target) in block.targets.iter().enumerate() {
-                    let target = target - label_mean;
+                    let weight = weight_of(&weights, block, row);
+                    let target = weight * (target - label_mean);
                     for (column, value) in block.row(row) {
                         let value = f64::from(value);
                         sums[column] += value * target;
-                        sums[columns + column] += value * value;
+                        sums[columns + column] += weight * value * value;
                     }
                     sums[2 * columns] += target;
                 }
@@ -76,8 +94,9 @@ impl LeastSquaresMoments {
         let rest = sums[2 * columns];
         let target = (0..columns).map(|column| sums[column] - means[column] * rest).collect();
         let diagonal =
-            |column: usize| (sums[columns + column] - count * means[column] * means[column]).max(0.0) + alpha;
-        Ok(Self { diagonal: (0..columns).map(diagonal).collect(), means, label_mean, target })
+            |column: usize| (sums[columns + column] - total * means[column] * means[column]).max(0.0) + alpha;
+        let diagonal = (0..columns).map(diagonal).collect();
+        Ok(Self { means, label_mean, target, diagonal, total, weights })
     }
 
     /// *Collective.* Returns the product of the matrix with a vector, in one pass over the rows.
@@ -98,7 +117,7 @@ impl LeastSquaresMoments {
                 let mut sums = vec![0.0; columns + 1];
                 for row in 0..block.len() {
                     let product: f64 = block.row(row).map(|(column, value)| f64::from(value) * vector[column]).sum();
-                    let centred = product - shift;
+                    let centred = weight_of(&self.weights, block, row) * (product - shift);
                     block.row(row).for_each(|(column, value)| sums[column] += f64::from(value) * centred);
                     sums[columns] += centred;
                 }
@@ -126,8 +145,9 @@ impl LeastSquaresMoments {
                 for row in 0..block.len() {
                     entries.clear();
                     entries.extend(block.row(row).map(|(column, value)| (column, f64::from(value))));
+                    let weight = weight_of(&self.weights, block, row);
                     for (at, (row, left)) in entries.iter().enumerate() {
-                        let sums = &mut sums[row * columns..][..columns];
+                        let (sums, left) = (&mut sums[row * columns..][..columns], weight * left);
                         entries[..=at].iter().for_each(|(column, right)| sums[*column] += left * right);
                     }
                 }
@@ -136,10 +156,9 @@ impl LeastSquaresMoments {
             add_in_place,
         )?;
         let mut matrix = sums.unwrap_or_else(|| vec![0.0; columns * columns]);
-        let count = rows.examples as f64;
         for row in 0..columns {
             for column in 0..=row {
-                matrix[row * columns + column] -= count * self.means[row] * self.means[column];
+                matrix[row * columns + column] -= self.total * self.means[row] * self.means[column];
             }
             matrix[row * columns + row] += alpha;
         }

@@ -1,9 +1,9 @@
 //! Settings of ridge regression.
 
 use super::RidgeRegression;
-use crate::Error;
 use crate::setters::{require, setters};
 use crate::training::TrainingLimits;
+use crate::{Error, ExampleWeights};
 use serde::{Deserialize, Serialize};
 
 /// Settings of ridge regression and least squares.
@@ -34,6 +34,12 @@ fn tolerance() -> f64 {
 #[must_use]
 pub struct RidgeBuilder {
     settings: RidgeSettings,
+}
+
+impl From<RidgeSettings> for RidgeBuilder {
+    fn from(settings: RidgeSettings) -> Self {
+        Self { settings }
+    }
 }
 
 impl RidgeBuilder {
@@ -73,7 +79,7 @@ impl RidgeBuilder {
         require("validation", validation, (0.0..1.0).contains(validation), "from 0 to below 1")?;
         require("tolerance", tolerance, (0.0..=1.0).contains(tolerance), "from 0 to 1")?;
         require("epochs", &limits.epochs, limits.epochs > 0, "at least 1")?;
-        Ok(RidgeRegression { settings: self.settings, input: None })
+        Ok(RidgeRegression { settings: self.settings, input: None, weights: ExampleWeights::default() })
     }
 }
 

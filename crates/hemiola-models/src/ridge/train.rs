@@ -5,25 +5,20 @@
 
 use super::RidgeRegression;
 use super::model::RidgeModel;
-use super::normal_equations::{DIRECT_COLUMNS, LeastSquaresMoments};
+use super::normal_equations::{DIRECT_COLUMNS, LeastSquaresMoments, RowWeights, weight_of};
 use super::settings::RidgeSettings;
-use crate::examples::{BlockedRows, tree_sum};
-use crate::linear::labels;
+use crate::examples::{BlockedRows, FitRows, LabelledFit, feature_names, tree_sum};
 use crate::memory::ensure_available;
 use crate::training::{
-    Checkpointable, ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm,
-    TrainingSpec, check_same_settings, fit_loop, labelled_digest,
+    Checkpointable, ClusterInfo, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm, TrainingSpec,
+    check_same_settings, fit_loop,
 };
 use crate::{Error, Estimator};
 use hemiola_array::ArrayExt;
 use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
 use hemiola_cluster::{Cluster, Result};
-use hemiola_core::rng::PhiloxRng;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// Random stream that selects the validation set.
-const VALIDATION_DRAW: u64 = 7;
 
 impl Estimator for RidgeRegression {
     type Data = LabelledData;
@@ -43,42 +38,25 @@ impl Estimator for RidgeRegression {
     ) -> Result<Fit<RidgeModel>> {
         let settings = &self.settings;
         check_same_settings(cluster, RidgeModel::KIND, settings)?;
-        let all_labels = labels(examples)?;
-        let share = if validation.is_some() { 0.0 } else { settings.validation };
-        let values = PhiloxRng::new(settings.seed);
-        let is_validation = |row: usize| share > 0.0 && values.random_bool(row as u64, VALIDATION_DRAW, share);
-        let (rows, columns) = (all_labels.len(), examples.features.shape().extent(1).max(1));
+        let mut fit = LabelledFit::new(examples, validation, (settings.seed, settings.validation))?;
+        let weights = fit.weigh(&self.weights, (&[], &[]))?;
+        let columns = fit.columns();
         ensure_available(8 * 16 * (cluster.workers() as u128 + 1) * columns as u128, || {
             format!("a regression on {columns} features")
         })?;
-        let split =
-            BlockedRows::distribute(cluster, &examples.features, Some(&all_labels), rows, columns, is_validation)?;
-        if split.train.examples == 0 {
-            return Err(Error::NoExamples.into());
-        }
-        let mut validation_rows = split.validation;
-        if let Some(validation) = validation {
-            let of_validation = labels(validation)?;
-            let (count, features) = (of_validation.len(), &validation.features);
-            validation_rows =
-                BlockedRows::distribute(cluster, features, Some(&of_validation), count, columns, |_| false)?.train;
-        }
+        let FitRows { train, validation: validation_rows, data } = fit.distribute(cluster)?;
         let penalty = (settings.alpha, settings.intercept);
-        let moments = LeastSquaresMoments::of(cluster, &split.train, columns, penalty)?;
+        let moments = LeastSquaresMoments::of(cluster, &train, columns, penalty, weights.clone())?;
         let model = RidgeModel {
             intercept: moments.label_mean,
             settings: settings.clone(),
             input: self.input.clone(),
+            names: feature_names(&examples.features, columns),
             weights: Arc::new(vec![0.0; columns]),
             cluster: cluster.clone(),
         };
         let (residual, direction) =
             (Arc::new(moments.target.clone()), Arc::new(moments.preconditioned(&moments.target)));
-        let data = DatasetInfo {
-            shape: vec![rows, columns],
-            train: split.train.examples,
-            validation: validation_rows.examples,
-        };
         let spec = TrainingSpec {
             model: RidgeModel::KIND,
             settings,
@@ -91,9 +69,9 @@ impl Estimator for RidgeRegression {
         let training = RidgeTraining {
             cluster,
             settings,
-            examples,
-            validation,
-            rows: split.train,
+            fit,
+            weights,
+            rows: train,
             validation_rows,
             moments,
             snapshot: RidgeSnapshot { model, residual, direction },
@@ -135,6 +113,10 @@ impl Checkpointable for RidgeSnapshot {
         Ok(Self { model, residual: Arc::new(residual), direction: Arc::new(direction) })
     }
 
+    fn input(&self) -> Option<&crate::input::InputSchema> {
+        self.model.input()
+    }
+
     fn bytes(&self) -> u64 {
         self.model.bytes() + (2 * self.residual.len() * size_of::<f64>()) as u64
     }
@@ -143,8 +125,8 @@ impl Checkpointable for RidgeSnapshot {
 struct RidgeTraining<'a> {
     cluster: &'a Cluster,
     settings: &'a RidgeSettings,
-    examples: &'a LabelledData,
-    validation: Option<&'a LabelledData>,
+    fit: LabelledFit<'a>,
+    weights: RowWeights,
     rows: BlockedRows,
     validation_rows: BlockedRows,
     moments: LeastSquaresMoments,
@@ -191,7 +173,7 @@ impl TrainingAlgorithm for RidgeTraining<'_> {
         self.progress.epoch += 1;
         let duration = self.cluster.env().now() - start;
         let penalty = self.settings.alpha * square(&self.snapshot.model.weights);
-        let rmse = ((objective - penalty).max(0.0) / self.rows.examples as f64).sqrt();
+        let rmse = ((objective - penalty).max(0.0) / self.moments.total).sqrt();
         let mut train: Metrics = [("rmse".to_owned(), rmse)].into();
         train.extend(self.progress.gradient.map(|gradient| ("gradient".to_owned(), gradient)));
         Ok(EpochResult { objective, train, duration, plan: None, updates: self.rows.examples as u64, note })
@@ -205,7 +187,7 @@ impl TrainingAlgorithm for RidgeTraining<'_> {
     }
 
     fn digests(&self) -> Result<[u64; 2]> {
-        Ok([labelled_digest(self.examples)?, self.validation.map_or(Ok(0), labelled_digest)?])
+        self.fit.digests()
     }
 
     fn finished(&self) -> Option<&'static str> {
@@ -276,7 +258,9 @@ impl RidgeTraining<'_> {
         let (model, rows) = (&self.snapshot.model, &self.rows);
         let error = |index: usize| {
             let block = &rows.blocks[index];
-            let square = |(row, target): (usize, &f64)| (target - model.score(block, row)).powi(2);
+            let square = |(row, target): (usize, &f64)| {
+                weight_of(&self.weights, block, row) * (target - model.score(block, row)).powi(2)
+            };
             block.targets.iter().enumerate().map(square).sum::<f64>()
         };
         let errors = tree_sum(self.cluster, rows, error, |left, right| left + right)?.unwrap_or(0.0);

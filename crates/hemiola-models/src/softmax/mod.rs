@@ -47,13 +47,16 @@
 //! | `settings` | settings and their builder |
 //! | `objective` | objective, gradient, and products with the Hessian |
 //! | `train` | Newton steps |
+//! | `tune` | search and cross-validation |
 //! | `model` | the trained model: prediction and saving |
 
 mod model;
 mod objective;
 mod settings;
 mod train;
+mod tune;
 
+use crate::ExampleWeights;
 use crate::input::InputSchema;
 pub use model::{SoftmaxModel, SoftmaxPrediction};
 pub use settings::{SoftmaxBuilder, SoftmaxSettings};
@@ -64,6 +67,7 @@ pub struct SoftmaxRegression {
     settings: SoftmaxSettings,
     names: Vec<String>,
     input: Option<InputSchema>,
+    weights: ExampleWeights,
 }
 
 impl SoftmaxRegression {
@@ -77,6 +81,14 @@ impl SoftmaxRegression {
     #[must_use]
     pub fn named(mut self, names: Vec<String>) -> Self {
         self.names = names;
+        self
+    }
+
+    /// Sets weights of the training examples. The loss of each is multiplied by its
+    /// weight, as by `sample_weight` of scikit-learn.
+    #[must_use]
+    pub fn weighted(mut self, weights: ExampleWeights) -> Self {
+        self.weights = weights;
         self
     }
 

@@ -5,7 +5,9 @@ use super::settings::SoftmaxSettings;
 use crate::estimator::required;
 use crate::examples::{BlockedRows, ExampleBlock, ExampleEvaluation, block_values, row_values};
 use crate::input::InputSchema;
-use crate::linear::{ClassificationMetrics, UNKNOWN_CLASS, class_name, count_beyond, labels};
+use crate::linear::{
+    ClassificationMetrics, ConfusionCounts, UNKNOWN_CLASS, class_name, class_names, count_beyond, labels,
+};
 use crate::training::{Checkpointable, Metrics};
 use crate::{Error, Predictor};
 use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
@@ -51,6 +53,12 @@ impl SoftmaxModel {
         self.weights.len() / self.classes.len()
     }
 
+    /// Returns the names of the classes, or their labels, by ascending label.
+    #[must_use]
+    pub fn class_names(&self) -> Vec<String> {
+        class_names(&self.names, &self.classes)
+    }
+
     /// Returns the number of features.
     #[must_use]
     pub fn columns(&self) -> usize {
@@ -88,27 +96,39 @@ impl SoftmaxModel {
         let columns = self.columns();
         let split =
             BlockedRows::distribute(cluster, &examples.features, Some(&labels), labels.len(), columns, |_| false)?;
-        let (examples, metrics) = self.metrics(cluster, &split.train.blocks)?;
+        let counted = [self.counted(cluster, &split.train.blocks, ClassificationMetrics::with_confusion())?];
+        let (examples, metrics) = ClassificationMetrics::gather(&counted, cluster, true)?;
         if examples == 0 {
             return Err(Error::NoExamples.into());
         }
-        Ok(ExampleEvaluation { metrics, examples, unknown_features: split.dropped })
+        let confusion = ConfusionCounts::gather(&counted[0].confusion, cluster, self.class_names())?;
+        Ok(ExampleEvaluation { metrics, examples, unknown_features: split.dropped, confusion })
     }
 
     /// *Collective.* Evaluates blocks of examples whose targets are labels.
     pub(super) fn metrics(&self, cluster: &Cluster, blocks: &[ExampleBlock]) -> Result<(u64, Metrics)> {
+        let counted = self.counted(cluster, blocks, ClassificationMetrics::with_scores())?;
+        ClassificationMetrics::gather(&[counted], cluster, true)
+    }
+
+    /// Adds the examples of this peer to `metrics`.
+    fn counted(
+        &self,
+        cluster: &Cluster,
+        blocks: &[ExampleBlock],
+        mut metrics: ClassificationMetrics,
+    ) -> Result<ClassificationMetrics> {
         let classes = self.classes.len();
         let found = block_values(cluster, blocks, classes, |block, row, scores| {
             scores_of(block, row, &self.weights, self.width(), scores);
             normalize(scores);
         })?;
         let targets = blocks.iter().flat_map(|block| &block.targets);
-        let mut metrics = ClassificationMetrics::with_scores();
         for (target, shares) in targets.zip(found.chunks_exact(classes)) {
             let class = self.classes.iter().position(|class| f64::from(*class).total_cmp(&(target + 0.0)).is_eq());
             metrics.add_probabilities(shares, class.map_or(UNKNOWN_CLASS, |class| class as u32));
         }
-        ClassificationMetrics::gather(&[metrics], cluster, true)
+        Ok(metrics)
     }
 }
 
@@ -170,6 +190,10 @@ impl Checkpointable for SoftmaxModel {
             weights: Arc::new(array.collect()?.into_iter().map(|(_, value)| value).collect()),
             cluster: array.cluster().clone(),
         })
+    }
+
+    fn input(&self) -> Option<&InputSchema> {
+        self.input.as_ref()
     }
 
     fn bytes(&self) -> u64 {

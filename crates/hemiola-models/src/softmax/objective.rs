@@ -6,6 +6,7 @@
 
 use crate::examples::{BlockedRows, ExampleBlock, add_in_place, tree_sum};
 use hemiola_cluster::{Cluster, Result};
+use std::sync::Arc;
 
 /// Problem: examples, and the parameters of the objective.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(super) struct SoftmaxObjective {
     pub(super) columns: usize,
     pub(super) c: f64,
     pub(super) intercept: bool,
+    /// Weights of all examples, by row; `None` for equal ones.
+    pub(super) weights: Option<Arc<Vec<f64>>>,
 }
 
 /// Value and gradient, with metrics of the training examples.
@@ -30,6 +33,11 @@ pub(super) struct SoftmaxValue {
 }
 
 impl SoftmaxObjective {
+    /// Weight of an example.
+    fn weight(&self, block: &ExampleBlock, row: usize) -> f64 {
+        self.weights.as_ref().map_or(1.0, |weights| weights[block.numbers[row]])
+    }
+
     /// Number of weights of a class.
     fn width(&self) -> usize {
         self.columns + 1
@@ -43,24 +51,29 @@ impl SoftmaxObjective {
             &self.rows,
             |index| {
                 let block = &self.rows.blocks[index];
-                let mut sums = vec![0.0; size + 2];
+                let mut sums = vec![0.0; size + 3];
                 let mut scores = vec![0.0; self.classes];
                 for (row, target) in block.targets.iter().enumerate() {
                     let class = *target as usize;
                     scores_of(block, row, weights, width, &mut scores);
                     sums[size + 1] += f64::from(highest(&scores) == class);
                     let own = scores[class];
-                    sums[size] += normalize(&mut scores) - own;
+                    let (cost, weight) = (normalize(&mut scores) - own, self.weight(block, row));
+                    sums[size] += weight * cost;
+                    sums[size + 2] += cost;
                     scores[class] -= 1.0;
+                    for score in &mut scores {
+                        *score *= weight;
+                    }
                     self.add_outer(block, row, &scores, &mut sums[..size]);
                 }
                 sums
             },
             add_in_place,
         )?;
-        let mut sums = sums.unwrap_or_else(|| vec![0.0; size + 2]);
+        let mut sums = sums.unwrap_or_else(|| vec![0.0; size + 3]);
         let count = self.rows.examples as f64;
-        let (cost, right) = (sums[size], sums[size + 1]);
+        let (cost, right, logloss) = (sums[size], sums[size + 1], sums[size + 2]);
         sums.truncate(size);
         let mut penalty = 0.0;
         for (index, (sum, weight)) in sums.iter_mut().zip(weights).enumerate() {
@@ -71,7 +84,7 @@ impl SoftmaxObjective {
             }
         }
         let objective = penalty + self.c * cost;
-        Ok(SoftmaxValue { objective, gradient: sums, logloss: cost / count, accuracy: right / count })
+        Ok(SoftmaxValue { objective, gradient: sums, logloss: logloss / count, accuracy: right / count })
     }
 
     /// *Collective.* Returns the product of the Hessian at `weights` with a vector.
@@ -89,8 +102,9 @@ impl SoftmaxObjective {
                     normalize(&mut shares);
                     scores_of(block, row, vector, width, &mut changes);
                     let mean: f64 = shares.iter().zip(&changes).map(|(share, change)| share * change).sum();
+                    let weight = self.weight(block, row);
                     for (change, share) in changes.iter_mut().zip(&shares) {
-                        *change = share * (*change - mean);
+                        *change = weight * share * (*change - mean);
                     }
                     self.add_outer(block, row, &changes, &mut sums);
                 }

@@ -1,9 +1,9 @@
 //! Settings of softmax regression.
 
 use super::SoftmaxRegression;
-use crate::Error;
 use crate::setters::{require, setters};
 use crate::training::TrainingLimits;
+use crate::{Error, ExampleWeights};
 use serde::{Deserialize, Serialize};
 
 /// Settings of softmax regression.
@@ -34,6 +34,12 @@ fn tolerance() -> f64 {
 #[must_use]
 pub struct SoftmaxBuilder {
     settings: SoftmaxSettings,
+}
+
+impl From<SoftmaxSettings> for SoftmaxBuilder {
+    fn from(settings: SoftmaxSettings) -> Self {
+        Self { settings }
+    }
 }
 
 impl SoftmaxBuilder {
@@ -73,7 +79,12 @@ impl SoftmaxBuilder {
         require("validation", validation, (0.0..1.0).contains(validation), "from 0 to below 1")?;
         require("tolerance", tolerance, (0.0..=1.0).contains(tolerance), "from 0 to 1")?;
         require("epochs", &limits.epochs, limits.epochs > 0, "at least 1")?;
-        Ok(SoftmaxRegression { settings: self.settings, names: Vec::new(), input: None })
+        Ok(SoftmaxRegression {
+            settings: self.settings,
+            names: Vec::new(),
+            input: None,
+            weights: ExampleWeights::default(),
+        })
     }
 }
 

@@ -7,22 +7,19 @@ use super::SoftmaxRegression;
 use super::model::SoftmaxModel;
 use super::objective::{SoftmaxObjective, SoftmaxValue};
 use super::settings::SoftmaxSettings;
-use crate::examples::BlockedRows;
-use crate::linear::{classes, labels};
+use crate::examples::{BlockedRows, FitRows, LabelledFit};
+use crate::linear::classes;
 use crate::memory::ensure_available;
 use crate::training::{
-    ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm, TrainingSpec,
-    check_same_settings, fit_loop, labelled_digest,
+    ClusterInfo, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm, TrainingSpec,
+    check_same_settings, fit_loop,
 };
 use crate::{Error, Estimator};
 use hemiola_array::dist::LabelledData;
 use hemiola_cluster::{Cluster, Result};
-use hemiola_core::rng::PhiloxRng;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Random stream that selects the validation set.
-const VALIDATION_DRAW: u64 = 7;
 /// Maximum number of conjugate gradient iterations per step.
 const MAX_ITERATIONS: usize = 250;
 /// Conjugate gradients stop at this fraction of the gradient, or earlier far from the minimum.
@@ -50,29 +47,16 @@ impl Estimator for SoftmaxRegression {
     ) -> Result<Fit<SoftmaxModel>> {
         let settings = &self.settings;
         check_same_settings(cluster, SoftmaxModel::KIND, settings)?;
-        let all_labels = labels(examples)?;
-        let share = if validation.is_some() { 0.0 } else { settings.validation };
-        let values = PhiloxRng::new(settings.seed);
-        let is_validation = |row: usize| share > 0.0 && values.random_bool(row as u64, VALIDATION_DRAW, share);
-        let trained_on: Vec<f32> =
-            all_labels.iter().enumerate().filter(|(row, _)| !is_validation(*row)).map(|(_, label)| *label).collect();
-        let found = classes(&trained_on, &self.names)?;
-        let (rows, columns) = (all_labels.len(), examples.features.shape().extent(1).max(1));
+        let mut fit = LabelledFit::new(examples, validation, (settings.seed, settings.validation))?;
+        let found = classes(&fit.trained_on(), &self.names)?;
+        let weights = fit.weigh(&self.weights, (&found, &self.names))?;
+        let columns = fit.columns();
         // Weights and vectors of a step, and sums of each worker on the way up the tree.
         let copies = 8 + 8 * cluster.workers();
         ensure_available((8 * copies * found.len()) as u128 * (columns as u128 + 1), || {
             format!("a softmax regression of {columns} features for {} classes", found.len())
         })?;
-        let split =
-            BlockedRows::distribute(cluster, &examples.features, Some(&all_labels), rows, columns, is_validation)?;
-        let mut validation_rows = split.validation;
-        if let Some(validation) = validation {
-            let of_validation = labels(validation)?;
-            let (count, features) = (of_validation.len(), &validation.features);
-            validation_rows =
-                BlockedRows::distribute(cluster, features, Some(&of_validation), count, columns, |_| false)?.train;
-        }
-        let mut train = split.train;
+        let FitRows { mut train, validation: validation_rows, data } = fit.distribute(cluster)?;
         for target in train.blocks.iter_mut().flat_map(|block| &mut block.targets) {
             let class = found.binary_search_by(|class| f64::from(*class).total_cmp(&(*target + 0.0)));
             *target = class.expect("every label of a training row is a class") as f64;
@@ -85,8 +69,6 @@ impl Estimator for SoftmaxRegression {
             cluster: cluster.clone(),
             classes: found,
         };
-        let data =
-            DatasetInfo { shape: vec![rows, columns], train: train.examples, validation: validation_rows.examples };
         let spec = TrainingSpec {
             model: SoftmaxModel::KIND,
             settings,
@@ -100,9 +82,8 @@ impl Estimator for SoftmaxRegression {
         let training = SoftmaxTraining {
             cluster,
             settings,
-            examples,
-            validation,
-            objective: SoftmaxObjective { rows: train, classes: model.classes.len(), columns, c, intercept },
+            fit,
+            objective: SoftmaxObjective { rows: train, classes: model.classes.len(), columns, c, intercept, weights },
             validation_rows,
             model,
             value: None,
@@ -115,8 +96,7 @@ impl Estimator for SoftmaxRegression {
 struct SoftmaxTraining<'a> {
     cluster: &'a Cluster,
     settings: &'a SoftmaxSettings,
-    examples: &'a LabelledData,
-    validation: Option<&'a LabelledData>,
+    fit: LabelledFit<'a>,
     objective: SoftmaxObjective,
     validation_rows: BlockedRows,
     model: SoftmaxModel,
@@ -175,7 +155,7 @@ impl TrainingAlgorithm for SoftmaxTraining<'_> {
     }
 
     fn digests(&self) -> Result<[u64; 2]> {
-        Ok([labelled_digest(self.examples)?, self.validation.map_or(Ok(0), labelled_digest)?])
+        self.fit.digests()
     }
 
     fn finished(&self) -> Option<&'static str> {

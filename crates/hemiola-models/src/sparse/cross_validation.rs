@@ -75,7 +75,7 @@ impl SparseRegression {
             }
             let points = train.with_reducer(cluster, |reducer| {
                 let mut solver = train.solver(reducer, settings)?;
-                follow_path(reducer, &mut solver, settings, &lambdas, false)
+                follow_path(reducer, &mut solver, settings, &lambdas, &|_| false)
             })?;
             let loss = |point: &super::PathPoint| -> f64 {
                 let scores = validation.scores(&point.coefficients);

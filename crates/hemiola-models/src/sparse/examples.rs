@@ -8,6 +8,7 @@ use super::dense::DenseColumns;
 use super::design::FeatureColumns;
 use super::kernel::ColumnValue;
 use crate::Error;
+use crate::examples::feature_names;
 use hemiola_array::PartitionSpec;
 use hemiola_array::dist::{LabelledData, PartitionMethod};
 use hemiola_cluster::{Cluster, Result};
@@ -89,12 +90,7 @@ pub(super) fn distribute(
     } else {
         sparse(rows, columns, entries)
     };
-    let names = features.names(1).map(|names| {
-        let name = |column: usize| {
-            names.name_lossy(column as u32).map_or_else(|| (column + 1).to_string(), std::borrow::Cow::into_owned)
-        };
-        Arc::new((0..columns).map(name).collect())
-    });
+    let names = feature_names(&features, columns);
     Ok((SparseExamples { columns: stored, target, numbers, names }, dropped))
 }
 

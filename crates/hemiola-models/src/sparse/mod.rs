@@ -21,6 +21,7 @@
 //! | `duality_gap` | the dual problem: the gap, screening, and distances of columns |
 //! | `solver` | rounds of the solver |
 //! | `train` | rounds as epochs of training |
+//! | `tune` | search and cross-validation |
 //! | `path`, `cross_validation` | regularization path and choice of the penalty |
 //! | `path_report` | both of them in reports |
 //! | `model`, `metrics` | the trained model, prediction, saving and metrics |
@@ -50,6 +51,7 @@ mod schedule;
 mod settings;
 mod solver;
 mod train;
+mod tune;
 mod working_set;
 
 use crate::input::InputSchema;
@@ -60,7 +62,7 @@ pub use design::FeatureColumns;
 pub use examples::SparseExamples;
 pub use kernel::ColumnValue;
 pub use loss::SparseLoss;
-pub(crate) use metrics::metrics_of;
+pub(crate) use metrics::{confusion_of, metrics_of};
 pub use model::{SparseEvaluation, SparseModel, SparsePrediction};
 pub use path::{LambdaGrid, PathPoint};
 pub use path_report::{CoefficientPath, FeaturePath, RegularizationReport};

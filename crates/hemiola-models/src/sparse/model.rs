@@ -94,14 +94,18 @@ impl SparseModel {
         let design = super::design::DesignMatrix::new(distributed.columns, 1);
         let mut scores = vec![self.intercept; distributed.target.len()];
         design.add((&columns, &amounts), 0, &[], &mut Vec::new(), &mut scores);
-        let (examples, metrics) = metrics::metrics_of(cluster, self.classes, &distributed.target, &scores)?;
+        let (examples, mut metrics) = metrics::metrics_of(cluster, self.classes, &distributed.target, &scores)?;
         if examples == 0 {
             return Err(Error::NoExamples.into());
         }
         let confusion = match self.classes {
-            Some(classes) => metrics::confusion_of(cluster, classes, &distributed.target, &scores)?,
+            Some(classes) => {
+                let names = classes.iter().map(f32::to_string).collect();
+                metrics::confusion_of(cluster, (classes, names), &distributed.target, &scores)?
+            }
             None => None,
         };
+        metrics.extend(confusion.as_ref().map(ConfusionMatrix::metrics).unwrap_or_default());
         Ok(SparseEvaluation { metrics, examples, unknown_features, confusion })
     }
 }
@@ -172,6 +176,10 @@ impl Checkpointable for SparseModel {
             names: load.metadata::<Option<Vec<String>>>("names")?.flatten().map(Arc::new),
             cluster: array.cluster().clone(),
         })
+    }
+
+    fn input(&self) -> Option<&InputSchema> {
+        self.input.as_ref()
     }
 
     fn bytes(&self) -> u64 {

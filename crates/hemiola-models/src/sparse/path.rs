@@ -84,18 +84,49 @@ impl SparseRegression {
         problem.with_reducer(cluster, |reducer| {
             let mut solver = problem.solver(reducer, &self.settings)?;
             let lambdas = grid.lambdas(solver.max_l1() / self.settings.l1_ratio);
-            follow_path(reducer, &mut solver, &self.settings, &lambdas, true)
+            follow_path(reducer, &mut solver, &self.settings, &lambdas, &stops_early)
+        })
+    }
+
+    /// *Collective.* Computes the solutions of all rows of this peer for descending `lambdas`. Ends
+    /// early when `stop` returns true, on any peer.
+    pub fn path_at<T: ColumnValue>(
+        &self,
+        cluster: &Cluster,
+        examples: SparseExamples<T>,
+        lambdas: &[f64],
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Vec<PathPoint>> {
+        let problem = SparseProblem::new(cluster, examples, self.settings.loss)?;
+        problem.with_reducer(cluster, |reducer| {
+            let mut solver = problem.solver(reducer, &self.settings)?;
+            let mut points = Vec::with_capacity(lambdas.len());
+            for lambda in lambdas {
+                if cluster.all_gather(stop())?.contains(&true) {
+                    break;
+                }
+                points.extend(follow_path(reducer, &mut solver, &self.settings, &[*lambda], &|_| false)?);
+            }
+            Ok(points)
         })
     }
 }
 
-/// *Collective.* Solves for one penalty after another; with `stop`, ends early.
+/// Returns true if nearly everything is explained, or nothing more is.
+fn stops_early(points: &[PathPoint]) -> bool {
+    let explained =
+        |index: Option<usize>| index.and_then(|index| points.get(index)).map_or(0.0, |point| point.explained);
+    let (now, before) = (explained(points.len().checked_sub(1)), explained(points.len().checked_sub(2)));
+    points.len() >= MIN_POINTS && (now >= EXPLAINED_ENOUGH || now - before < MIN_IMPROVEMENT * now)
+}
+
+/// *Collective.* Solves for one penalty after another, until `stop` returns true for the points.
 pub(super) fn follow_path<T: ColumnValue>(
     reducer: &mut RowReducer<'_, '_, T>,
     solver: &mut SparseSolver,
     settings: &SparseSettings,
     lambdas: &[f64],
-    stop: bool,
+    stop: &dyn Fn(&[PathPoint]) -> bool,
 ) -> Result<Vec<PathPoint>> {
     let mut points: Vec<PathPoint> = Vec::new();
     for lambda in lambdas {
@@ -109,7 +140,6 @@ pub(super) fn follow_path<T: ColumnValue>(
         let survey = solver.survey();
         let (intercept, coefficients) = solver.solution();
         let explained = 1.0 - survey.unexplained;
-        let before = points.last().map_or(0.0, |point| point.explained);
         points.push(PathPoint {
             lambda: *lambda,
             objective: survey.objective,
@@ -118,10 +148,7 @@ pub(super) fn follow_path<T: ColumnValue>(
             intercept,
             coefficients,
         });
-        if stop
-            && points.len() >= MIN_POINTS
-            && (explained >= EXPLAINED_ENOUGH || explained - before < MIN_IMPROVEMENT * explained)
-        {
+        if stop(&points) {
             break;
         }
     }

@@ -5,15 +5,25 @@
 //! coordinate descent, a conjugate-gradient step) is divided by rows. Sums over rows are then
 //! summed over peers by one all-reduce.
 //!
+//! A task of less than some ten microseconds is not worth waking other threads: the leader runs the
+//! shares of all workers itself. A solver makes many thousands of such tasks, and where other work
+//! keeps the cores busy, each of them would wait for a context switch.
+//!
 //! **Invariants:** every operation is one task of the worker team and at most one all-reduce, and
 //! all peers make the same operations in the same order. Partial sums are added by worker and then
-//! in ring order, so the same number of workers and peers gives the same bits, on every peer.
+//! in ring order, whichever thread has computed them, so the same number of workers and peers gives
+//! the same bits, on every peer.
 
 use super::design::{DesignMatrix, Moments};
 use super::kernel::ColumnValue;
 use hemiola_cluster::WorkerTeam;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective::{Communicator, ReduceOp};
+
+/// Number of multiplications up to which one thread does the work of all workers: some 30 µs.
+const SERIAL_WORK_LIMIT: usize = 1 << 18;
+/// Cost of a column in [`RowReducer::share`], in multiplications.
+const COLUMN_COST: usize = 8;
 
 /// Rows of all peers and the worker team that processes them.
 pub(super) struct RowReducer<'f, 'c, T> {
@@ -75,6 +85,26 @@ impl<'f, 'c, T: ColumnValue> RowReducer<'f, 'c, T> {
         }
     }
 
+    /// Runs `task` for each element, on the worker of its index, or on the calling thread if the
+    /// `work` is small.
+    fn each<E: Send>(
+        team: &mut WorkerTeam<'_>,
+        work: usize,
+        elements: &mut [E],
+        task: impl Fn(usize, &mut E) + Sync,
+    ) -> Result<()> {
+        if work > SERIAL_WORK_LIMIT {
+            return team.each_with(elements, task);
+        }
+        elements.iter_mut().enumerate().for_each(|(index, element)| task(index, element));
+        Ok(())
+    }
+
+    /// Returns the number of stored values of columns.
+    fn work(&self, columns: &[u32]) -> usize {
+        columns.iter().map(|column| self.design.count(*column)).sum()
+    }
+
     /// Sums values over peers.
     pub(super) fn sum(&self, values: &mut [f64]) -> Result<()> {
         match self.peers {
@@ -86,9 +116,10 @@ impl<'f, 'c, T: ColumnValue> RowReducer<'f, 'c, T> {
     /// Computes dot products of columns with a vector.
     pub(super) fn dots(&mut self, columns: &[u32], vector: &[f64], out: &mut [f64]) -> Result<()> {
         let (design, share) = (self.design, columns.len().div_ceil(self.team.workers()).max(1));
+        let work = self.work(columns);
         let mut pieces: Vec<(&[u32], &mut [f64])> = columns.chunks(share).zip(out.chunks_mut(share)).collect();
         pieces.resize_with(self.team.workers(), Default::default);
-        self.team.each_with(&mut pieces, |_, (columns, out)| design.dots(columns, vector, out))?;
+        Self::each(self.team, work, &mut pieces, |_, (columns, out)| design.dots(columns, vector, out))?;
         self.sum(out)
     }
 
@@ -98,7 +129,8 @@ impl<'f, 'c, T: ColumnValue> RowReducer<'f, 'c, T> {
         let share = columns.len().div_ceil(self.team.workers()).max(1);
         let mut pieces: Vec<(&[u32], Option<R>)> = columns.chunks(share).map(|columns| (columns, None)).collect();
         pieces.resize_with(self.team.workers(), Default::default);
-        self.team.each_with(&mut pieces, |_, (columns, made)| *made = Some(work(columns)))?;
+        let cost = columns.len() * COLUMN_COST;
+        Self::each(self.team, cost, &mut pieces, |_, (columns, made)| *made = Some(work(columns)))?;
         Ok(pieces.into_iter().filter_map(|(_, made)| made).collect())
     }
 
@@ -111,9 +143,10 @@ impl<'f, 'c, T: ColumnValue> RowReducer<'f, 'c, T> {
         out: &mut [Moments],
     ) -> Result<()> {
         let (design, share) = (self.design, columns.len().div_ceil(self.team.workers()).max(1));
+        let work = self.work(columns);
         let mut pieces: Vec<(&[u32], &mut [Moments])> = columns.chunks(share).zip(out.chunks_mut(share)).collect();
         pieces.resize_with(self.team.workers(), Default::default);
-        self.team.each_with(&mut pieces, |_, (columns, out)| design.moments(columns, vector, weighted, out))?;
+        Self::each(self.team, work, &mut pieces, |_, (columns, out)| design.moments(columns, vector, weighted, out))?;
         self.sum(out.as_flattened_mut())
     }
 
@@ -127,10 +160,10 @@ impl<'f, 'c, T: ColumnValue> RowReducer<'f, 'c, T> {
         columns: &[u32],
         out: &mut [f64],
     ) -> Result<()> {
-        let design = self.design;
+        let (design, work) = (self.design, self.work(changes.0) + self.work(columns));
         let parts = design.parts_of(vector).into_iter().zip(&mut self.buffers);
         let mut pieces: Vec<(&mut [f64], &mut WorkerBuffers)> = parts.collect();
-        self.team.each_with(&mut pieces, |part, (vector, buffer)| {
+        Self::each(self.team, work, &mut pieces, |part, (vector, buffer)| {
             let (sums, spare) = buffer.room(columns.len());
             let weights = if weights.is_empty() { weights } else { &weights[design.part(part)] };
             design.add(changes, part, weights, spare, vector);
@@ -142,8 +175,8 @@ impl<'f, 'c, T: ColumnValue> RowReducer<'f, 'c, T> {
     /// Computes dot products of columns with each other, each pair once: `out[j · count + k]` for
     /// `k > j`. The rest of `out` is undefined.
     pub(super) fn products(&mut self, columns: &[u32], weights: &[f64], out: &mut [f64]) -> Result<()> {
-        let design = self.design;
-        self.team.each_with(&mut self.buffers, |part, buffer| {
+        let (design, work) = (self.design, self.work(columns) * columns.len().div_ceil(2));
+        Self::each(self.team, work, &mut self.buffers, |part, buffer| {
             let (sums, spare) = buffer.room(columns.len() * columns.len());
             let weights = if weights.is_empty() { weights } else { &weights[design.part(part)] };
             design.products(columns, part, weights, spare, sums);

@@ -13,6 +13,7 @@ use super::problem::SparseProblem;
 use super::quadratic::ElasticNetPenalty;
 use super::settings::SparseSettings;
 use super::solver::SparseSolver;
+use crate::examples::ValidationDraw;
 use crate::memory::ensure_available;
 use crate::training::{
     ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm, TrainingSpec,
@@ -21,12 +22,8 @@ use crate::training::{
 use crate::{Error, Estimator};
 use hemiola_array::dist::LabelledData;
 use hemiola_cluster::{Cluster, Result};
-use hemiola_core::rng::PhiloxRng;
 use hemiola_training::check_same_settings;
 use serde::{Deserialize, Serialize};
-
-/// Random stream that selects the validation set.
-const VALIDATION_DRAW: u64 = 7;
 
 impl Estimator for SparseRegression {
     type Data = LabelledData;
@@ -53,7 +50,7 @@ impl Estimator for SparseRegression {
             .transpose()?
             .map(|(distributed, _)| distributed);
         let digests = || Ok([labelled_digest(examples)?, validation.map_or(Ok(0), labelled_digest)?]);
-        self.train(cluster, (distributed, validation_problem), &digests, options)
+        self.train(cluster, (distributed, validation_problem), Vec::new(), &digests, options)
     }
 }
 
@@ -61,13 +58,26 @@ impl SparseRegression {
     /// *Collective.* Trains on rows that this peer already holds by columns. Such a run cannot be
     /// resumed, because the rows are not fingerprinted.
     pub fn fit_rows<T: ColumnValue>(&self, cluster: &Cluster, examples: SparseExamples<T>) -> Result<Fit<SparseModel>> {
-        self.train(cluster, (examples, None), &|| Ok([0; 2]), FitOptions::new())
+        self.fit_rows_with(cluster, examples, Vec::new(), FitOptions::new())
+    }
+
+    /// *Collective.* Trains like [`fit_rows`](Self::fit_rows), from the coefficients `start` (column
+    /// and value, by column), which save time where they are near the solution.
+    pub fn fit_rows_with<T: ColumnValue>(
+        &self,
+        cluster: &Cluster,
+        examples: SparseExamples<T>,
+        start: Vec<(u32, f64)>,
+        options: FitOptions<'_>,
+    ) -> Result<Fit<SparseModel>> {
+        self.train(cluster, (examples, None), start, &|| Ok([0; 2]), options)
     }
 
     fn train<T: ColumnValue>(
         &self,
         cluster: &Cluster,
         (examples, validation_problem): (SparseExamples<T>, Option<SparseExamples<T>>),
+        start: Vec<(u32, f64)>,
         digests: &dyn Fn() -> Result<[u64; 2]>,
         options: FitOptions<'_>,
     ) -> Result<Fit<SparseModel>> {
@@ -108,7 +118,7 @@ impl SparseRegression {
         };
         let model = SparseModel {
             intercept: 0.0,
-            coefficients: Vec::new(),
+            coefficients: start,
             lambda: 0.0,
             columns,
             classes: problem.classes,
@@ -140,8 +150,8 @@ impl SparseSettings {
         if self.validation == 0.0 {
             return (problem, None);
         }
-        let values = PhiloxRng::new(self.seed);
-        let apart = |row: usize| values.random_bool(row as u64, VALIDATION_DRAW, self.validation);
+        let draw = ValidationDraw::new(self.seed, self.validation, false);
+        let apart = |row: usize| draw.holds_out(row);
         (problem.subset(|row| !apart(row)), Some(problem.subset(apart)))
     }
 }

@@ -11,6 +11,7 @@
 
 use super::{CheckpointMetadata, Checkpoints};
 use crate::Error;
+use crate::input::{InputSchema, PreparationOptions};
 use hemiola_array::dist::{ArrayLoader, ArraySaver};
 use hemiola_array::files::SharedFileSystem;
 use hemiola_array::save::{PartReader, PartWriter, SaveLock};
@@ -37,6 +38,26 @@ pub trait Checkpointable: Clone {
 
     /// Returns the approximate size on disk in bytes.
     fn bytes(&self) -> u64;
+
+    /// Returns the layout of the training files, if the model has one. A resumed run must prepare
+    /// features as the run before.
+    fn input(&self) -> Option<&InputSchema> {
+        None
+    }
+}
+
+/// Returns an error unless features are prepared alike before and after a resume.
+pub(super) fn check_preparation(before: Option<&InputSchema>, now: Option<&InputSchema>) -> Result<(), Error> {
+    let of = |schema: Option<&InputSchema>| schema.and_then(|schema| schema.preparation.clone());
+    let setting = match (of(before), of(now)) {
+        (None, None) => return Ok(()),
+        (Some(before), Some(now)) if before == now => return Ok(()),
+        (Some(before), Some(now)) => before.options.difference(&now.options).unwrap_or("statistics of the data"),
+        (Some(one), None) | (None, Some(one)) => {
+            one.options.difference(&PreparationOptions::default()).unwrap_or("preparation")
+        }
+    };
+    Err(Error::PreparationChanged { setting })
 }
 
 /// Checks, before the data are read, that checkpoints of `model` with these settings can be saved

@@ -71,10 +71,11 @@ pub trait TrainingAlgorithm {
 pub fn fit_loop<L: TrainingAlgorithm, S: Serialize>(
     cluster: &Cluster,
     algorithm: L,
-    spec: TrainingSpec<'_, S>,
+    mut spec: TrainingSpec<'_, S>,
     options: FitOptions<'_>,
 ) -> Result<Fit<L::Model>> {
-    let FitOptions { callback, checkpoints, lock, .. } = options;
+    let FitOptions { callback, checkpoints, lock, metric, .. } = options;
+    spec.metric = metric.unwrap_or(spec.metric);
     let mut no_callback = NoCallback;
     let callback = callback.unwrap_or(&mut no_callback);
     // With a validation set, a checkpoint holds both the best and the newest model.
@@ -129,6 +130,7 @@ impl<L: TrainingAlgorithm> ArrayLearner<'_, L> {
         callback: &mut dyn Callback,
     ) -> Result<Option<String>> {
         let (mut metadata, best, newest) = checkpoint::load::<L::Model>(self.cluster, checkpoints, self.model)?;
+        checkpoint::check_preparation(best.input(), self.algorithm.model().input())?;
         run.check(&metadata)?;
         let state = serde_json::from_value(metadata.state.take());
         let damaged = |error: serde_json::Error| crate::Error::InvalidSave {

@@ -118,7 +118,7 @@ fn regression() -> Family<SparseRegression> {
 
 fn machine() -> Family<FactorizationMachine> {
     Family {
-        estimator: FactorizationMachine::builder(FmLoss::Logistic).rank(4).epochs(3).build().unwrap(),
+        estimator: FactorizationMachine::builder(FmLoss::Logistic).rank(4).epochs(3).validation(0.1).build().unwrap(),
         data: |cluster| linear::data::synthetic(cluster, 200, Seed(4)),
         input: |examples| &examples.features,
         bits: |FmPrediction { value, probability, .. }| vec![value.to_bits(), probability.map_or(0, f64::to_bits)],

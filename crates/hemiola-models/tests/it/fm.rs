@@ -45,7 +45,7 @@ fn quantity(row: usize) -> f32 {
 }
 
 fn builder(loss: FmLoss) -> FmBuilder {
-    FactorizationMachine::builder(loss).rank(5).epochs(3).batch_size(16).validation(0.0)
+    FactorizationMachine::builder(loss).rank(5).epochs(3).batch_size(16).normalize(false)
 }
 
 fn model_bits(model: &FmModel) -> Vec<u32> {
@@ -192,7 +192,8 @@ fn the_model_has_the_same_bits_on_any_cluster() {
 fn pairs_are_learned_that_a_linear_model_cannot_learn() {
     let auc = |rank: u32| {
         let metrics = hemiola_cluster::standalone(2).workers(1).run(|cluster| {
-            let machine = FactorizationMachine::builder(FmLoss::Logistic).rank(rank).epochs(30).build()?;
+            let builder = FactorizationMachine::builder(FmLoss::Logistic).normalize(false);
+            let machine = builder.rank(rank).epochs(30).build()?;
             let model = machine.fit(cluster, &pairs(cluster, 3000)?)?.model;
             let test = pairs(cluster, 4000)?;
             Ok(model.evaluate(cluster, &test)?.metrics["auc"])
@@ -201,6 +202,31 @@ fn pairs_are_learned_that_a_linear_model_cannot_learn() {
     };
     let (linear, machine) = (auc(0), auc(8));
     assert!(linear < 0.6 && machine > 0.98, "{linear} {machine}");
+}
+
+#[test]
+fn normalized_examples_are_learned_and_predicted_at_any_scale() {
+    let outcome = hemiola_cluster::standalone(2).workers(1).run(|cluster| {
+        let trained = |scale: fn(usize) -> f32| {
+            let data = labelled(cluster, [300, 7], |key| scale(key[0]) * cell(key), |row| (row % 2) as f32)?;
+            let model = builder(FmLoss::Logistic).normalize(true).build()?.fit(cluster, &data)?.model;
+            let metrics = model.evaluate(cluster, &data)?.metrics;
+            let predicted = model.predict(cluster, &data.features)?;
+            let probabilities = predicted.into_iter().map(|one| one.probability.unwrap()).collect();
+            Result::<(Vec<f64>, f64)>::Ok((probabilities, metrics["logloss"]))
+        };
+        // Powers of two scale without rounding.
+        let scale = |row: usize| if row.is_multiple_of(3) { 8.0 } else { 0.25 };
+        Ok((trained(|_| 1.0)?, trained(scale)?))
+    });
+    let ((plain, plain_loss), (scaled, scaled_loss)) = outcome.unwrap().swap_remove(0);
+    assert_eq!(bits(&plain), bits(&scaled));
+    assert_eq!(plain_loss.to_bits(), scaled_loss.to_bits());
+    let default = |loss| FactorizationMachine::builder(loss).build().unwrap().settings().normalize;
+    assert!(
+        default(FmLoss::Logistic) && !default(FmLoss::Squared),
+        "the size of a quantity may depend on its features"
+    );
 }
 
 #[test]

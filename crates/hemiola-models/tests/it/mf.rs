@@ -201,8 +201,8 @@ fn movielens_rmse_matches_published_results() {
     let rmse = hemiola_cluster::standalone(1)
         .workers(2)
         .run(|cluster| {
-            let train = data::read(cluster, None, &file("u1.base.zst"))?;
-            let test = data::aligned(&data::read(cluster, None, &file("u1.test.zst"))?, &train)?;
+            let train = data::read(cluster, None, file("u1.base.zst"))?;
+            let test = data::aligned(&data::read(cluster, None, file("u1.test.zst"))?, &train)?;
             let settings = MatrixFactorization::builder().build()?;
             let trained = settings.fit_with(cluster, &train, Some(&test), FitOptions::new())?;
             Ok(trained.report.result.validation.unwrap()["rmse"])

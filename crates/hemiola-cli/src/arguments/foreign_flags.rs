@@ -36,7 +36,9 @@ const FLAGS: &[ForeignFlag] = &[
             With("learning-rate", "the learning rate is set by `--learning-rate X`"),
             With("learning-rates", "the learning rates are set by `--learning-rates X,..`"),
             With("rounds", "there is no learning rate: the solver is dual coordinate ascent"),
+            With("clusters", "there is no learning rate: centers are means of their rows"),
             With("lambda", "there is no learning rate: the solver is coordinate descent"),
+            With("no-intercept", "there is no learning rate: the solver computes its steps"),
             With("sampler", "there is no learning rate: topic models are trained by Gibbs sampling"),
         ],
     },
@@ -58,6 +60,25 @@ const FLAGS: &[ForeignFlag] = &[
             With("topics", "the number of topics is set by `--topics N`"),
             With("embedding-size", "the size of the embeddings is set by `--embedding-size N`"),
         ],
+    },
+    ForeignFlag {
+        names: &["num-clusters", "nclusters", "n-centers", "centers"],
+        answers: &[With("clusters", "the number of clusters is set by `--clusters N` (`-k`)")],
+    },
+    ForeignFlag {
+        names: &["task", "objective", "link"],
+        answers: &[With("loss", "classes or quantities are chosen by `--loss NAME`")],
+    },
+    ForeignFlag {
+        names: &["n-init", "init"],
+        answers: &[With("clusters", "centers start by k-means++ once; compare several runs with `--seed N`")],
+    },
+    ForeignFlag {
+        names: &["multi-class", "multinomial", "softmax"],
+        answers: &[With(
+            "rounds",
+            "classes are trained one against the rest; `hemiola train softmax` fits their probabilities together",
+        )],
     },
     ForeignFlag {
         names: &["num-topics", "n-topics", "ntopics"],
@@ -126,9 +147,11 @@ const FLAGS: &[ForeignFlag] = &[
         answers: &[
             With("weight-decay", "L2 regularization is set by `--weight-decay X`"),
             With("l2", "L2 regularization is set by `--l2 X`"),
+            With("l2-factors", "L2 regularization is set by `--l2-factors X` and `--l2-linear X`"),
             With("c", "regularization is set by its inverse, `-C X`"),
             With("lambda", "the regularization strength is set by `--lambda X` (`--alpha`)"),
             With("beta", "topic models are regularized by the Dirichlet priors `--alpha X` and `--beta X`"),
+            With("alpha", "L2 regularization is set by `--alpha X`"),
         ],
     },
     ForeignFlag {
@@ -156,7 +179,7 @@ const FLAGS: &[ForeignFlag] = &[
         answers: &[
             With("folds", "cross-validation is set by `--folds N` (`--cv`)"),
             Training(
-                "`lasso`, `elastic-net` and `logistic --penalty l1` have cross-validation; here `--validation 0.1` holds out a tenth",
+                "`mf`, `lda`, `svm`, `logistic`, `lasso` and `elastic-net` have cross-validation; here `--validation 0.1` holds out a tenth",
             ),
         ],
     },
@@ -176,9 +199,17 @@ const FLAGS: &[ForeignFlag] = &[
     },
     ForeignFlag {
         names: &["class-weight", "class-weights", "scale-pos-weight", "pos-weight", "sample-weight", "sample-weights"],
-        answers: &[Training(
-            "weights of classes or examples are not supported; repeat examples of the rare class in the data",
-        )],
+        answers: &[
+            With(
+                "class-weight",
+                "weights of classes are set by `--class-weight balanced|CLASS=W,..`, those of examples by `--weight-column COLUMN`",
+            ),
+            With(
+                "weight-column",
+                "weights of examples are set by `--weight-column COLUMN`; quantities have no classes",
+            ),
+            Training("this model takes no weights of classes or examples; repeat examples in the data"),
+        ],
     },
     ForeignFlag {
         names: &["test", "test-data", "test-file", "test-size", "eval", "eval-data"],

@@ -4,9 +4,11 @@
 //! different flags are refused.
 
 use super::definition;
+use crate::Invocation;
 use crate::error::CommandError;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
+use hemiola_array::read::is_standard_input;
 use std::collections::BTreeMap;
 
 /// Flags that may differ between the peers of one job.
@@ -21,7 +23,7 @@ impl GivenFlags {
     /// Returns the flags of this process.
     pub(crate) fn of_process() -> Self {
         let command = definition();
-        match command.clone().try_get_matches_from(std::env::args_os()) {
+        match command.clone().try_get_matches_from(Invocation::current().words()) {
             Ok(matches) => Self::collect(&command, &matches),
             // Invalid arguments were refused before.
             Err(_) => Self::default(),
@@ -54,6 +56,12 @@ impl GivenFlags {
             .filter(|(flag, _)| !PER_PEER.contains(&flag.as_str()))
             .map(|(flag, value)| (flag.clone(), value.clone()))
             .collect()
+    }
+
+    /// Returns true if data are read from standard input.
+    pub(crate) fn read_standard_input(&self) -> bool {
+        let values = ["--data", "--validation"].iter().filter_map(|flag| self.0.get(*flag));
+        values.flat_map(|values| values.split(',')).any(is_standard_input)
     }
 
     /// Returns an error if one of `flags` was given. `reason` says why it has no effect.

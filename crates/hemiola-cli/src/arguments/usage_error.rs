@@ -90,7 +90,7 @@ fn near(name: &str, command: &Command) -> Option<String> {
 fn stray_value(value: &str, command: &Command) -> Option<String> {
     let takes_data = command.get_arguments().any(|argument| argument.get_long() == Some("data"));
     (takes_data && Path::new(value).exists())
-        .then(|| "`--data` takes one name: quote a pattern (`--data 'part-*.csv'`), or give a folder".to_owned())
+        .then(|| "this flag takes one name: quote a pattern (`--validation 'part-*.csv'`), or give a folder".to_owned())
 }
 
 /// Formats the error about a negative number where a count is expected.

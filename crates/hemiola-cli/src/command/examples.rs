@@ -86,6 +86,10 @@ const JOBS: &[Job] = &[
                 "hemiola train mf --data ratings.csv --loss one-class --event-threshold 4 --epochs 3 --output events",
             ),
             step("Rank items by it", "hemiola evaluate --model events --data ratings.csv --event-threshold 4"),
+            step(
+                "The same by Bayesian personalized ranking",
+                "hemiola train mf --data ratings.csv --loss bpr --event-threshold 4 --epochs 3",
+            ),
         ],
     },
     Job {
@@ -110,7 +114,7 @@ const JOBS: &[Job] = &[
     Job {
         name: "classifier",
         title: "Classify examples",
-        keywords: &["svm", "logistic", "predict"],
+        keywords: &["svm", "logistic", "softmax", "predict"],
         needs: None,
         steps: &[
             step("Synthetic examples in LIBSVM format", "hemiola data make logistic --output train.libsvm"),
@@ -124,13 +128,14 @@ const JOBS: &[Job] = &[
                 "Classes of new examples",
                 "hemiola predict --model classifier --data test.libsvm --report classes.json",
             ),
+            step("Probabilities of many classes, fitted together", "hemiola train softmax --data train.libsvm"),
             step("Linear support vector machine", "hemiola train svm --data train.libsvm --tol 0.01 --output svm"),
         ],
     },
     Job {
         name: "regression",
-        title: "Select features by sparse regression",
-        keywords: &["lasso", "elastic-net", "coefficients", "sparse"],
+        title: "Predict quantities, and select features",
+        keywords: &["lasso", "elastic-net", "ridge", "least-squares", "coefficients", "sparse"],
         needs: None,
         steps: &[
             step(
@@ -151,12 +156,46 @@ const JOBS: &[Job] = &[
                 "hemiola train elastic-net --data lasso.libsvm --l1-ratio 0.8 --alpha 0.05 --output elastic-net",
             ),
             step("R² and errors", "hemiola evaluate --model elastic-net --data lasso.libsvm"),
+            step(
+                "Ridge regression; `--alpha 0` for ordinary least squares",
+                "hemiola train ridge --data lasso.libsvm --alpha 1 --output ridge",
+            ),
+        ],
+    },
+    Job {
+        name: "clicks",
+        title: "Predict clicks with pairs of features",
+        keywords: &["fm", "ctr"],
+        needs: None,
+        steps: &[
+            step("Synthetic examples in LIBSVM format", "hemiola data make logistic --output clicks.libsvm"),
+            step("Other examples", "hemiola data make logistic --output test.libsvm --rows 1000"),
+            step(
+                "Factorization machine, with early stopping on a tenth of the examples",
+                "hemiola train fm --data clicks.libsvm --rank 8 --validation 0.1 --output machine",
+            ),
+            step("Accuracy, AUC and log loss", "hemiola evaluate --model machine --data test.libsvm"),
+            step(
+                "Probabilities of new examples",
+                "hemiola predict --model machine --data test.libsvm --report clicks.json",
+            ),
+        ],
+    },
+    Job {
+        name: "groups",
+        title: "Divide rows into groups",
+        keywords: &["kmeans", "k-means", "clusters", "clustering"],
+        needs: None,
+        steps: &[
+            step("Synthetic rows in LIBSVM format", "hemiola data make logistic --output rows.libsvm --rows 2000"),
+            step("Five clusters", "hemiola train kmeans --data rows.libsvm --clusters 5 --output groups"),
+            step("The cluster of each row", "hemiola predict --model groups --data rows.libsvm --report groups.json"),
         ],
     },
     Job {
         name: "nets",
         title: "Train neural nets",
-        keywords: &["mlp", "cnn", "resnet", "lstm", "transformer", "ncf", "net"],
+        keywords: &["mlp", "cnn", "resnet", "lstm", "transformer", "gpt", "ncf", "net"],
         needs: Some(Feature::Nets),
         steps: &[
             step(

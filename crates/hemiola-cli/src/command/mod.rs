@@ -36,7 +36,7 @@ pub(crate) enum CliCommand {
     #[cfg(not(feature = "bench"))]
     #[command(hide = true)]
     Bench(disabled::DisabledCommand),
-    /// List the coefficients of a sparse regression.
+    /// List the coefficients of a sparse or ridge regression.
     Coefficients(model::CoefficientsArgs),
     /// Print a shell completion script.
     Completions(completions::CompletionsArgs),
@@ -49,6 +49,8 @@ pub(crate) enum CliCommand {
     Evaluate(model::EvaluateArgs),
     /// Print commands to copy, by job.
     Examples(examples::ExamplesArgs),
+    /// Generate text with a trained language model.
+    Generate(Box<model::GenerateArgs>),
     /// Infer the topics of new documents with a topic model.
     Infer(model::InferArgs),
     /// Write manual pages.
@@ -63,6 +65,9 @@ pub(crate) enum CliCommand {
     Recommend(model::RecommendArgs),
     /// Launch a program as the peers of a job, and supervise them.
     Run(run::RunArgs),
+    /// Search the best settings of a model, and train it with them.
+    #[command(subcommand)]
+    Search(model::SearchCommand),
     /// Run a dedicated parameter server for the tables of a job.
     Serve(serve::ServeArgs),
     /// Simulate clusters in virtual time.
@@ -107,6 +112,7 @@ impl CliCommand {
             Self::Doctor(doctor) => doctor.execute(),
             Self::Evaluate(evaluate) => evaluate.execute(),
             Self::Examples(examples) => examples.execute(),
+            Self::Generate(generate) => generate.execute(),
             Self::Infer(infer) => infer.execute(),
             Self::Man(man) => man.execute(),
             Self::Plot(plot) => plot.execute(),
@@ -114,6 +120,7 @@ impl CliCommand {
             Self::Probe(probe) => probe.execute(),
             Self::Recommend(recommend) => recommend.execute(),
             Self::Run(run) => run.execute(),
+            Self::Search(search) => search.execute(),
             Self::Serve(serve) => serve.execute(),
             #[cfg(feature = "sim")]
             Self::Simulate(simulate) => simulate.execute(),

@@ -1,5 +1,6 @@
 //! `hemiola run`: launches peers and supervises them.
 
+use crate::Invocation;
 use anyhow::Context as _;
 use clap::{Args, ValueHint};
 use hemiola_cluster::environment::ProcessEnvironment;
@@ -126,8 +127,9 @@ impl RunArgs {
             launcher = launcher.log_dir(folder);
         }
         if self.servers > 0 {
-            let hemiola = std::env::current_exe().context("cannot find the executable `hemiola` for the servers")?;
-            launcher = launcher.servers(self.servers, hemiola, ["serve"]);
+            let serve = Invocation::current().command(&["serve".into()]);
+            let (hemiola, arguments) = serve.context("cannot find the executable `hemiola` for the servers")?;
+            launcher = launcher.servers(self.servers, hemiola, arguments);
         }
         Ok(launcher)
     }

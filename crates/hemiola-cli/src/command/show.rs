@@ -36,6 +36,8 @@ Exit codes:
 
 /// Number of arrays that are listed by name.
 const LISTED_ARRAYS: usize = 12;
+/// Maximum number of classes of a net that are listed.
+const LISTED_CLASSES: usize = 10;
 /// Metadata key of a net.
 const NET_KEY: &str = "net";
 /// Folder of the arrays of a net, within that of the model.
@@ -75,6 +77,12 @@ struct ModelDescription {
     arrays: Vec<ArrayDescription>,
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<InputSchema>,
+    /// Kind and sizes of a net.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    architecture: Option<Value>,
+    /// Data that a net takes, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    takes: Option<String>,
     #[serde(skip_serializing_if = "Value::is_null")]
     settings: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -180,6 +188,8 @@ impl ModelDescription {
             parameters: of_net("variables").as_ref().map(parameters),
             arrays,
             input,
+            architecture: parsed("description").and_then(|net| net.get("architecture").cloned()),
+            takes: parsed("description").and_then(|net| net_input(net.get("input")?)),
             settings,
             training: training.as_ref().and_then(TrainingDescription::of),
             strategy: of_net("strategy"),
@@ -198,12 +208,17 @@ impl ModelDescription {
             "sparse-logistic" => "logistic regression with an L1 penalty",
             "lasso" => "lasso",
             "elastic-net" => "elastic net",
+            "fm" => "factorization machine",
+            "ridge" => "ridge regression",
+            "softmax" => "softmax regression",
+            "kmeans" => "k-means",
             "lda" => "topic model (LDA)",
             "mlp" => "multilayer perceptron",
             "cnn" => "convolutional neural network",
             "resnet" => "residual network",
             "lstm" => "LSTM language model",
             "transformer" => "transformer language model",
+            "gpt" => "GPT-2 language model",
             "ncf" => "neural collaborative filtering",
             other => other,
         }
@@ -279,6 +294,9 @@ fn text(path: &Path, model: &ModelDescription, palette: Palette) -> String {
             row("layout", &parts.join("; "));
         }
     }
+    if let Some(takes) = &model.takes {
+        row("input", takes);
+    }
     let settings = settings_text(&model.settings);
     if !settings.is_empty() {
         row("settings", &settings);
@@ -324,6 +342,32 @@ fn text(path: &Path, model: &ModelDescription, palette: Palette) -> String {
         row("", &format!("and {} more; `--json` lists all", model.arrays.len() - LISTED_ARRAYS));
     }
     text
+}
+
+/// Describes the data that a net takes, from its description.
+fn net_input(input: &Value) -> Option<String> {
+    let count = |key: &str| Some(readable::grouped(input.get(key)?.as_array()?.len() as u64));
+    match input.get("kind")?.as_str()? {
+        "images" => {
+            let shape: Vec<u64> = input.get("shape")?.as_array()?.iter().filter_map(Value::as_u64).collect();
+            let [channels, rows, columns] = shape[..] else { return None };
+            let classes: Vec<&str> = input.get("classes")?.as_array()?.iter().filter_map(Value::as_str).collect();
+            let more = if classes.len() > LISTED_CLASSES { ", .." } else { "" };
+            let names = classes.iter().take(LISTED_CLASSES).copied().collect::<Vec<_>>().join(", ");
+            let channels = counted(channels, "channel");
+            let count = classes.len();
+            Some(format!("images of {rows} by {columns} pixels in {channels}; {count} classes: {names}{more}"))
+        }
+        "text" => {
+            let length = input.get("sequence_length")?.as_u64()?;
+            Some(format!("text of {} distinct words, in sequences of {length}", count("vocabulary")?))
+        }
+        "ratings" => match (count("users"), count("items")) {
+            (Some(users), Some(items)) => Some(format!("ratings of {users} users for {items} items")),
+            _ => Some("ratings of users for items, by number".to_owned()),
+        },
+        _ => None,
+    }
 }
 
 fn data_text(training: &TrainingDescription) -> String {

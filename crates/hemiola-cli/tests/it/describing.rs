@@ -36,6 +36,10 @@ fn every_kind_of_model_is_described() {
         ("logistic --penalty l1 --data examples.libsvm --epochs 2", "sparse-logistic", "L1 penalty", "l1 ratio 1"),
         ("lasso --data lasso.libsvm --alpha 0.1 --epochs 5", "lasso", "lasso", "lambda value 0.1"),
         ("elastic-net --data lasso.libsvm --epochs 5", "elastic-net", "elastic net", "l1 ratio 0.5"),
+        ("fm --data examples.libsvm --rank 4 --epochs 2", "fm", "factorization machine", "rank 4"),
+        ("ridge --data lasso.libsvm --alpha 0.5", "ridge", "ridge regression", "alpha 0.5"),
+        ("softmax --data examples.libsvm --epochs 2", "softmax", "softmax regression", "c 1"),
+        ("kmeans --data lasso.libsvm -k 3", "kmeans", "k-means", "clusters 3"),
         ("lda --epochs 2", "lda", "topic model (LDA)", "topics 20"),
     ];
     for (flags, kind, title, settings) in kinds {
@@ -122,9 +126,14 @@ fn nets_are_described_and_named_where_they_cannot_be_used() {
     {
         assert!(said.contains(expected), "no {expected:?} in\n{said}");
     }
-    let ended = command(lab.path(), "recommend --model model --user 1");
-    let said = text(&ended.stderr);
-    assert!(ended.code == Some(2) && said.contains("is a neural net"), "{said}");
+    for (line, expected) in [
+        ("recommend --model model --user 1", "is of the kind `mlp`, and a model of users and items is needed"),
+        ("coefficients --model model", "is a neural net"),
+    ] {
+        let ended = command(lab.path(), line);
+        let said = text(&ended.stderr);
+        assert!(ended.code == Some(2) && said.contains(expected), "{said}");
+    }
 }
 
 #[test]
@@ -206,6 +215,16 @@ fn the_examples_of_plots_run() {
 }
 
 #[test]
+fn the_examples_of_clicks_run() {
+    run_examples("clicks");
+}
+
+#[test]
+fn the_examples_of_groups_run() {
+    run_examples("groups");
+}
+
+#[test]
 fn the_examples_of_processes_run() {
     run_examples("processes");
 }
@@ -237,6 +256,8 @@ fn every_job_has_a_test_and_models_lead_to_jobs() {
         "topics",
         "classifier",
         "regression",
+        "clicks",
+        "groups",
         "nets",
         "plots",
         "processes",

@@ -17,8 +17,9 @@ fn flags_of_other_programs_get_the_flag_of_ours() {
         ("train mf --test u1.test", "`hemiola evaluate --model DIR --data FILES`"),
         ("train lasso --data x -C 1", "hint: the regularization strength is set by `--lambda X` (`--alpha`)"),
         ("train svm --alpha 1", "hint: regularization is set by its inverse, `-C X`"),
-        ("train svm --class-weight balanced", "hint: weights of classes or examples are not supported"),
-        ("train svm --cv 5", "hint: `lasso`, `elastic-net` and `logistic --penalty l1` have cross-validation"),
+        ("train svm --sample-weight w.txt", "those of examples by `--weight-column COLUMN`"),
+        ("train mf --class-weight balanced", "hint: this model takes no weights of classes or examples"),
+        ("train ncf --cv 5", "hint: `mf`, `lda`, `svm`, `logistic`, `lasso` and `elastic-net` have cross-validation"),
         ("train lda --rate 0.1", "hint: there is no learning rate: topic models are trained by Gibbs sampling"),
         ("recommend --model m --top-k 3", "hint: the number of results is set by `-k N`"),
         ("run --nproc-per-node 2 true", "hint: the number of processes is set by `--peers N`"),
@@ -87,9 +88,9 @@ fn files_of_an_unquoted_pattern_get_a_hint() {
     for name in ["part-1.csv", "part-2.csv"] {
         fs::write(lab.path().join(name), "a,b,3\n").unwrap();
     }
-    let ended = command(lab.path(), "train mf --data part-1.csv part-2.csv");
+    let ended = command(lab.path(), "train mf --data part-1.csv --validation part-1.csv part-2.csv");
     let said = text(&ended.stderr);
-    assert!(ended.code == Some(2) && said.contains("quote a pattern (`--data 'part-*.csv'`)"), "{said}");
+    assert!(ended.code == Some(2) && said.contains("quote a pattern (`--validation 'part-*.csv'`)"), "{said}");
 }
 
 #[test]

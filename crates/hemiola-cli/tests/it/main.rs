@@ -3,13 +3,18 @@
 //! | module | topic |
 //! |---|---|
 //! | `data` | `hemiola data` |
-//! | `model`, `linear`, `sparse`, `topics`, `nets` | training and use of each family of models |
+//! | `model`, `linear`, `sparse`, `example_models`, `topics`, `nets` | training and use of each family of models |
+//! | `saved_nets` | use of saved nets: evaluation, prediction, recommendation, generation |
 //! | `agreement` | peers, flags and data that contradict each other |
 //! | `layout` | columns, labels and separators, stored with a model |
 //! | `training`, `results`, `conditions` | shared by all models: checkpoints and signals, output, unusual data |
 //! | `book`, `newcomer`, `slips` | the commands of the book and of the README, and regressions found by new users |
 //! | `describing` | `hemiola show`, `doctor` and `examples` |
+//! | `preparation` | categories, missing values, scales, text, weights of examples |
+//! | `inputs` | several files, standard input, archives, tables, duplicates |
 //! | `flags` | flags of other programs, values out of range, colour, completions, manual pages |
+//! | `search` | `hemiola search`, cross-validation, and metrics |
+//! | `batch` | results for many users, items and examples at once |
 //! | `plot`, `simulate`, `topology`, `probe` | the commands of these names |
 //! | `start`, `output`, `ending`, `orphans`, `remote`, `serving` | `hemiola run` with real processes |
 //! | `support` | harness: starts launchers and waits for events |
@@ -20,12 +25,15 @@
 #![cfg(target_os = "linux")]
 
 mod agreement;
+mod batch;
 mod book;
 mod conditions;
 mod data;
 mod describing;
 mod ending;
+mod example_models;
 mod flags;
+mod inputs;
 mod layout;
 mod linear;
 mod model;
@@ -34,9 +42,13 @@ mod newcomer;
 mod orphans;
 mod output;
 mod plot;
+mod preparation;
 mod probe;
 mod remote;
 mod results;
+#[cfg(feature = "nets")]
+mod saved_nets;
+mod search;
 mod serving;
 #[cfg(feature = "sim")]
 mod simulate;

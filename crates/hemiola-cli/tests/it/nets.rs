@@ -6,7 +6,7 @@ use crate::model::{hemiola, text};
 #[test]
 fn a_build_without_nets_says_how_to_enable_them() {
     let lab = tempfile::tempdir().unwrap();
-    for net in ["mlp", "cnn", "resnet", "lstm", "transformer", "ncf"] {
+    for net in ["mlp", "cnn", "resnet", "lstm", "transformer", "gpt", "ncf"] {
         for rest in ["", "--data x --peers 2 --any-flag 3", "--help"] {
             let ended = hemiola(&lab, &format!("train {net} {rest}"));
             let told = text(&ended.stderr);
@@ -51,6 +51,11 @@ mod with_nets {
                 "transformer",
                 "perplexity",
                 "--embedding-size 16 --heads 2 --blocks 1 --sequence-length 8 --learning-rate 0.01",
+            ),
+            (
+                "gpt",
+                "perplexity",
+                "--embedding-size 16 --heads 2 --blocks 1 --sequence-length 8 --learning-rate 0.01 --label-smoothing 0.05",
             ),
             ("ncf", "rmse", "--embedding-size 4 --hidden 8 --batch-size 2000 --learning-rate 0.01"),
         ] {

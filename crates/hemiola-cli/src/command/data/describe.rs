@@ -14,10 +14,12 @@ use super::{dense, show};
 use crate::error::CommandError;
 use crate::{output, report};
 use clap::{Args, ValueEnum};
+use hemiola_array::read::detect::UnrecognizedFormat;
 use hemiola_array::read::{
     ByteRange, Csv, CsvHeader, DetectedFormat, Docword, FieldValue, FileFormat, InputFile, Ldac, Libsvm, MatrixMarket,
     NonFiniteHandling, Separator, lines,
 };
+use hemiola_array::save::PartReader;
 use hemiola_array::{BadLine, Error};
 use hemiola_cluster::Cluster;
 use std::path::{Path, PathBuf};
@@ -31,8 +33,8 @@ Examples:
   hemiola data describe 'logs/part-*.csv' --skip-bad-lines 10
   hemiola data describe movies.dat --format csv --separator :: --header no
 
-Each FILE is one data set: a file, or all files of a folder or of a quoted pattern. Compressed files (gzip, zstd, bzip2) \
-are detected by their contents.
+Each FILE is one data set: a file, all files of a folder or of a quoted pattern, a zip archive or a member of one \
+(`set.zip/u.data`), or `-` for standard input. Compressed files (gzip, zstd, bzip2) are detected by their contents.
 
 The report has one object per FILE in \"sets\": \"path\", \"files\", \"bytes\", \"compression\", \"format\", \
 \"recognized_by\", \"separator\", \"header\"; \"view\" (\"entries\", \"table\" or \"dense\"), \"shape\", \"counted_from\", \
@@ -51,12 +53,12 @@ Exit codes:
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DescribeArgs {
-    /// Files, folders or quoted patterns.
+    /// Files, folders, quoted patterns, zip archives, or `-` for standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
 
-    /// Format: csv, libsvm, docword, ldac, matrix-market, npy, parquet or arrow [default:
-    /// detected].
+    /// Format: csv, libsvm, docword, ldac, matrix-market, npy, parquet, arrow or json-lines
+    /// [default: detected].
     #[arg(long, value_name = "FORMAT")]
     format: Option<FileFormat>,
 
@@ -156,6 +158,10 @@ impl DescribeArgs {
             }
             Error::BadLine(_) => "`--skip-bad-lines N` skips up to N such lines",
             Error::TooManyBadLines { .. } => "allow more with `--skip-bad-lines`, or set the right `--format`",
+            Error::BadFile { problem, .. } if *problem == UnrecognizedFormat::NoStructure.to_string() => {
+                "plain text is read by `train lda` (a document on each line or in each file) and `train lstm` (a sentence on \
+                 each line); for a table, set `--format csv --separator TEXT`"
+            }
             Error::BadFile { file, .. } if self.format.is_none() && self.vocabulary.as_ref() != Some(file) => {
                 "if the format was detected wrongly, set it with `--format`"
             }
@@ -165,9 +171,14 @@ impl DescribeArgs {
     }
 
     fn describe(&self, cluster: &Cluster, path: &str) -> anyhow::Result<DataSetDescription> {
-        let sources = InputFile::find(path)?;
-        let detected = self.detect(&sources).map_err(|error| self.explain(error, None))?;
+        refuse_what_train_describes(path)?;
+        let mut sources = InputFile::find(path)?;
+        let mut detected = self.detect(&sources).map_err(|error| self.explain(error, None))?;
         self.check_flags_of_format(detected.format)?;
+        if detected.format == FileFormat::JsonLines {
+            sources = InputFile::as_tables(sources)?;
+            detected.separator = Some(Separator::Byte(b','));
+        }
         let (contents, header) =
             self.contents(cluster, &sources, &detected).map_err(|error| self.explain(error, Some(detected.format)))?;
         let first = sources[0].compression();
@@ -179,8 +190,11 @@ impl DescribeArgs {
             compression: if mixed { "mixed".to_owned() } else { first.to_string() },
             format: detected.format.name(),
             recognized_by: detected.evidence,
-            separator: detected.separator.map(|separator| separator.to_string()),
-            header,
+            separator: detected
+                .separator
+                .filter(|_| detected.format == FileFormat::Csv)
+                .map(|separator| separator.to_string()),
+            header: header.filter(|_| detected.format == FileFormat::Csv),
             contents,
         })
     }
@@ -193,7 +207,7 @@ impl DescribeArgs {
         detected: &DetectedFormat,
     ) -> anyhow::Result<(DataSetContents, Option<bool>)> {
         let contents = match detected.format {
-            FileFormat::Csv => {
+            FileFormat::Csv | FileFormat::JsonLines => {
                 let (contents, header) = self.separated(cluster, sources, detected)?;
                 return Ok((contents, Some(header)));
             }
@@ -245,8 +259,8 @@ impl DescribeArgs {
         let wrong = [
             ("--separator", self.separator.is_some() && !is(&[FileFormat::Csv])),
             ("--header", self.header != HeaderChoice::Auto && !is(&[FileFormat::Csv])),
-            ("--view", self.view != DescribeView::Auto && !is(&[FileFormat::Csv])),
-            ("--text-columns", !self.text_columns.is_empty() && !is(&[FileFormat::Csv])),
+            ("--view", self.view != DescribeView::Auto && !is(&[FileFormat::Csv, FileFormat::JsonLines])),
+            ("--text-columns", !self.text_columns.is_empty() && !is(&[FileFormat::Csv, FileFormat::JsonLines])),
             ("--zero-based", self.zero_based && !is(&[FileFormat::Libsvm])),
             (
                 "--skip-bad-lines",
@@ -415,7 +429,7 @@ fn single_file(sources: &[InputFile], format: FileFormat) -> anyhow::Result<&Inp
 }
 
 /// Parses a field separator.
-fn separator(text: &str) -> Result<String, String> {
+pub(super) fn separator(text: &str) -> Result<String, String> {
     let text = match text {
         "tab" | "\\t" => "\t",
         "space" | "whitespace" => " ",
@@ -437,6 +451,28 @@ fn separator_text(separator: &Separator) -> String {
         Separator::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         _ => " ".to_owned(),
     }
+}
+
+/// Refuses folders that are no data files, with the command that is for them: saved models, and the
+/// images of MNIST and CIFAR-10.
+fn refuse_what_train_describes(path: &str) -> anyhow::Result<()> {
+    let folder = Path::new(path);
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
+    if PartReader::exists(folder) || PartReader::exists(&folder.join("net")) {
+        let failure = CommandError::usage(format!("`{path}` is a saved model, and no data"));
+        return Err(failure.hint(format!("`hemiola show {path}` describes it")).into());
+    }
+    let names: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let has = |start: &str| names.iter().any(|name| name.starts_with(start));
+    let kind = match () {
+        () if has("train-images") || has("t10k-images") => "images in the format of MNIST (IDX)",
+        () if has("data_batch_") || has("test_batch") => "images in the format of CIFAR-10",
+        () => return Ok(()),
+    };
+    let failure = CommandError::usage(format!("`{path}` contains {kind}"));
+    Err(failure
+        .hint(format!("`hemiola train cnn --data {path}` reads the folder, and prints its number of images"))
+        .into())
 }
 
 #[cfg(test)]

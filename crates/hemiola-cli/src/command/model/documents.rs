@@ -5,7 +5,7 @@ use crate::error::CommandError;
 use clap::{Args, ValueEnum};
 use hemiola_array::read::InputFile;
 use hemiola_array::read::lines::read_names;
-use hemiola_models::lda::data::{CorpusFormat, CorpusReadOptions};
+use hemiola_models::lda::data::{CorpusFormat, CorpusReadOptions, DocumentUnit};
 use hemiola_models::lda::{LdaModel, Tokenizer, VocabularyFilter};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,8 +19,17 @@ pub(super) enum DocumentFormat {
     Libsvm,
     /// LDA-C: `n word:count ..`.
     Ldac,
-    /// Plain text, a document on each line.
+    /// Plain text, a document on each line or in each file.
     Text,
+}
+
+/// Extent of a document in text, for `--documents`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DocumentUnitName {
+    /// A document on each line.
+    Lines,
+    /// A document in each file, also of subfolders.
+    Files,
 }
 
 /// Arguments for the format of documents.
@@ -34,6 +43,15 @@ pub(super) struct DocumentFileArgs {
     /// Format of the files [default: detected from the first one]
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Document format")]
     format: Option<DocumentFormat>,
+
+    /// Text: extent of a document [default: files in a folder of folders or of small files, else
+    /// lines]
+    #[arg(long, value_enum, value_name = "UNIT", help_heading = "Document format")]
+    documents: Option<DocumentUnitName>,
+
+    /// Tables (JSON lines, Parquet, Arrow): column whose texts are the documents.
+    #[arg(long, value_name = "COLUMN", conflicts_with_all = ["documents", "format"], help_heading = "Document format")]
+    text_column: Option<String>,
 
     /// Ids of LIBSVM files, of words or features, count from 0 [default: as in training]
     #[arg(long, help_heading = "Document format")]
@@ -72,13 +90,18 @@ pub(super) struct VocabularyArgs {
     /// Text: keep words that consist of digits.
     #[arg(long, help_heading = "Vocabulary")]
     keep_numbers: bool,
+
+    /// Text: terms of one to N adjacent words (`1-2`), instead of single words.
+    #[arg(long, value_name = "N-N", default_value = "1-1", value_parser = ngrams, help_heading = "Vocabulary")]
+    ngrams: (u32, u32),
 }
 
 impl DocumentFileArgs {
-    /// Returns the options for reading `pattern`, and checks that the vocabulary exists.
-    pub(super) fn options(&self, pattern: Option<&str>) -> anyhow::Result<CorpusReadOptions> {
-        let beside = pattern
-            .and_then(vocabulary_beside)
+    /// Returns the options for reading `paths`, and checks that the vocabulary exists.
+    pub(super) fn options(&self, paths: &[String]) -> anyhow::Result<CorpusReadOptions> {
+        let beside = paths
+            .first()
+            .and_then(|path| vocabulary_beside(path))
             .filter(|_| self.corpus_format().is_none_or(|format| format == CorpusFormat::Docword));
         let vocabulary = self.vocabulary.clone().or(beside);
         if let Some(vocabulary) = &vocabulary {
@@ -89,14 +112,19 @@ impl DocumentFileArgs {
             vocabulary,
             zero_based: self.zero_based,
             skip_bad_lines: self.skip_bad_lines,
+            units: self.documents.map(|unit| match unit {
+                DocumentUnitName::Lines => DocumentUnit::Line,
+                DocumentUnitName::Files => DocumentUnit::File,
+            }),
+            text_column: self.text_column.clone(),
             ..CorpusReadOptions::default()
         })
     }
 
     /// Returns the options for a trained model. A vocabulary found beside the data is ignored if
     /// the model has no words.
-    pub(super) fn options_for(&self, pattern: &str, model: &LdaModel) -> anyhow::Result<CorpusReadOptions> {
-        let mut options = self.options(Some(pattern))?;
+    pub(super) fn options_for(&self, paths: &[String], model: &LdaModel) -> anyhow::Result<CorpusReadOptions> {
+        let mut options = self.options(paths)?;
         if model.vocabulary().terms().is_none() {
             options.vocabulary.clone_from(&self.vocabulary);
         }
@@ -108,10 +136,22 @@ impl DocumentFileArgs {
         let flags = [
             ("--vocabulary", self.vocabulary.is_some()),
             ("--format", self.format.is_some()),
+            ("--documents", self.documents.is_some()),
+            ("--text-column", self.text_column.is_some()),
             ("--skip-bad-lines", self.skip_bad_lines > 0),
             ("--zero-based", self.zero_based),
         ];
         flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+
+    /// Returns the column of texts, if tables are read.
+    pub(super) fn text_column(&self) -> Option<&str> {
+        self.text_column.as_deref()
+    }
+
+    /// Returns true if the extent of a document was given.
+    pub(super) fn units_are_given(&self) -> bool {
+        self.documents.is_some()
     }
 
     /// Returns true if ids count from 0 by flag.
@@ -131,6 +171,15 @@ impl DocumentFileArgs {
     /// Returns the vocabulary file that was found beside the data, if it is used.
     pub(super) fn detected_vocabulary<'a>(&self, options: &'a CorpusReadOptions) -> Option<&'a str> {
         options.vocabulary.as_deref().filter(|_| self.vocabulary.is_none())
+    }
+}
+
+/// Parses the numbers of words of a term: `1-2`, or `2` for pairs alone.
+pub(super) fn ngrams(text: &str) -> Result<(u32, u32), String> {
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    match (least.trim().parse(), most.trim().parse()) {
+        (Ok(least), Ok(most)) if (1..=most).contains(&least) && most <= 8 => Ok((least, most)),
+        _ => Err("give the smallest and the largest number of words, such as `1-2`, from 1 to 8".to_owned()),
     }
 }
 
@@ -162,6 +211,7 @@ impl VocabularyArgs {
             numbers: self.keep_numbers,
             shortest: self.min_length,
             stop_words: stop_words.unwrap_or(english),
+            ngrams: self.ngrams,
         });
         let Self { min_count, min_df, max_df, .. } = *self;
         options.filter = VocabularyFilter { min_count, min_documents: min_df, max_share: max_df };

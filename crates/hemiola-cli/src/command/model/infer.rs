@@ -44,9 +44,9 @@ pub(crate) struct InferArgs {
     #[command(flatten)]
     common: ModelArgs,
 
-    /// Files, a folder or a pattern with documents.
-    #[arg(long, short, value_name = "FILES")]
-    data: String,
+    /// Files, folders or patterns with documents, or `-` for standard input.
+    #[arg(long, short, value_name = "FILES", required = true, num_args = 1..)]
+    data: Vec<String>,
 
     /// Format of the output.
     #[arg(long, value_enum, default_value = "csv")]
@@ -100,7 +100,7 @@ impl InferenceWriter {
 impl InferArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         self.common.check_topic_model()?;
-        must_exist(&self.data)?;
+        self.data.iter().try_for_each(|path| must_exist(path))?;
         self.common.with_model(LdaModel::load, |cluster, model| {
             self.infer(cluster, model).map_err(|error| ReadHints::DOCUMENTS.explain(error))
         })?;

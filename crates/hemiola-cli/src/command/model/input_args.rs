@@ -3,9 +3,11 @@
 //! A model stores the layout of its training files, and new files are read by it. A flag that is
 //! given again takes precedence, and a note says where it differs.
 
+use crate::error::CommandError;
 use crate::output;
 use clap::Args;
-use hemiola_models::input::InputSchema;
+use hemiola_array::read::InputPaths;
+use hemiola_models::input::{DuplicateHandling, InputSchema};
 use hemiola_models::mf::data::RatingReadOptions;
 
 /// Format of files with ratings or events.
@@ -19,6 +21,11 @@ pub(super) struct RatingFileArgs {
     /// [default: those of the model, or the first three]
     #[arg(long, value_name = "USER,ITEM[,RATING]", value_parser = rating_columns)]
     columns: Option<ColumnList>,
+
+    /// Value of a user and an item that occur together more than once: error, first, last, mean or
+    /// sum [default: error; sum for events]
+    #[arg(long, value_name = "CHOICE")]
+    duplicates: Option<DuplicateHandling>,
 }
 
 /// Parsed list of columns.
@@ -34,13 +41,35 @@ impl RatingFileArgs {
             columns: self.columns.as_ref().map(|columns| columns.0.clone()).unwrap_or_default(),
             schema: schema.cloned(),
             events,
+            duplicates: self.duplicates,
         }
     }
 
     /// Returns the name of a flag that was given, if any.
     pub(super) fn given(&self) -> Option<&'static str> {
-        let flags = [("--separator", self.separator.is_some()), ("--columns", self.columns.is_some())];
+        let flags = [
+            ("--separator", self.separator.is_some()),
+            ("--columns", self.columns.is_some()),
+            ("--duplicates", self.duplicates.is_some()),
+        ];
         flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+}
+
+/// Returns the files of a flag that was given several values; `None` if it was not given.
+pub(super) fn input_paths(given: &[String]) -> Option<InputPaths> {
+    (!given.is_empty()).then(|| given.into())
+}
+
+/// Returns the path of a command that takes one; `None` if none was given.
+pub(super) fn one_path(given: &[String]) -> anyhow::Result<Option<&str>> {
+    match given {
+        [] => Ok(None),
+        [path] => Ok(Some(path)),
+        _ => {
+            let failure = CommandError::usage("a net takes one file or folder, and several are given");
+            Err(failure.hint("quote a pattern (`--data 'part-*.txt'`), or give their folder").into())
+        }
     }
 }
 

@@ -1,9 +1,13 @@
 //! `hemiola train lda`: topic models by latent Dirichlet allocation, and their evaluation.
 
 use super::documents::{DocumentFileArgs, VocabularyArgs};
+use super::folds::{self, FoldArgs};
+use super::input_args::input_paths;
 use super::linear::refuse_without_data;
+use super::metric_arg::MetricArg;
 use super::progress::MetricColumns;
 use super::read_hints::ReadHints;
+use super::search::{SearchArgs, SearchInput};
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
 use super::train_defaults::TrainDefaults;
 use crate::arguments::GivenFlags;
@@ -12,8 +16,9 @@ use crate::plural::counted;
 use clap::{Args, ValueEnum};
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_core::Seed;
-use hemiola_models::lda::data::{self, CorpusReadOptions, LoadedCorpus};
+use hemiola_models::lda::data::{self, CorpusReadOptions, DocumentUnit, LoadedCorpus};
 use hemiola_models::lda::{Corpus, FilteredWords, InferenceSettings, LdaExecutionMode, LdaModel, LdaSampler};
+use hemiola_models::selection::FoldBy;
 use hemiola_models::training::{ClusterInfo, Metrics};
 use hemiola_models::{Estimator, TopicModelling};
 use serde::Serialize;
@@ -82,10 +87,10 @@ enum ExecutionName {
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP, mut_args(|argument| TrainDefaults::LDA.complete(argument)))]
 pub(crate) struct TrainLda {
-    /// Files, a folder or a pattern with documents: UCI bag of words, LIBSVM, LDA-C or plain text
-    /// [default: 1000 synthetic documents]
-    #[arg(long, short, value_name = "FILES")]
-    data: Option<String>,
+    /// Files, folders or patterns with documents, or `-` for standard input: UCI bag of words,
+    /// LIBSVM, LDA-C or plain text [default: 1000 synthetic documents]
+    #[arg(long, short, value_name = "FILES", num_args = 1..)]
+    data: Vec<String>,
 
     /// Number of topics [default: 100; 20 for synthetic documents]
     #[arg(long, short = 'k', visible_aliases = ["n-components", "num-topics"], value_name = "N")]
@@ -141,14 +146,29 @@ pub(crate) struct TrainLda {
     partitions: Option<u32>,
 
     #[command(flatten)]
+    folds: FoldArgs,
+
+    #[command(flatten)]
+    metric: MetricArg,
+
+    #[command(flatten)]
     common: TrainArgs,
+
+    #[arg(skip)]
+    search: Option<SearchArgs>,
 }
 
 impl TrainLda {
+    /// Searches settings instead of training once.
+    pub(super) fn search(mut self, search: SearchArgs) -> anyhow::Result<ExitCode> {
+        self.search = Some(search);
+        self.execute()
+    }
+
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
-        refuse_without_data(self.data.as_deref())?;
+        refuse_without_data(&self.data)?;
         let share = self.validation.parse::<f64>().ok();
-        let default_topics = if self.data.is_some() { TOPICS } else { SYNTHETIC.1 };
+        let default_topics = if self.data.is_empty() { SYNTHETIC.1 } else { TOPICS };
         let settings = TopicModelling::builder(self.topics.unwrap_or(default_topics))
             .alpha(self.alpha)
             .beta(self.beta)
@@ -167,10 +187,10 @@ impl TrainLda {
             .limits(self.common.limits())
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
-        self.common.check("lda", settings.settings())?;
+        self.common.check("lda", settings.settings(), self.search.is_some())?;
         let validation_files = share.is_none().then_some(&self.validation);
         self.data.iter().chain(validation_files).try_for_each(|pattern| must_exist(pattern))?;
-        let options = self.words.apply(self.files.options(self.data.as_deref())?)?;
+        let options = self.words.apply(self.files.options(&self.data)?)?;
         self.common.run(|cluster| {
             let trained = self.train(cluster, &settings, &options, validation_files);
             trained.map_err(|error| ReadHints::DOCUMENTS.explain_in_cluster(error))
@@ -220,20 +240,46 @@ impl TrainLda {
             limits: &settings.settings().limits,
             lock,
         };
-        self.common
-            .fit(cluster, prepared, |options| Ok(settings.fit_with(cluster, &corpus, valid.as_ref(), options)?.report))
+        if let Some(search) = &self.search {
+            let (validation, share) = (valid.as_ref(), settings.settings().validation);
+            let metric = self.metric.metric;
+            let input = SearchInput { estimator: settings, data: &corpus, validation, share, metric };
+            return search.run(cluster, &self.common, &input, prepared);
+        }
+        let mut cross_validation = None;
+        if let Some(count) = self.folds.folds {
+            match folds::run(cluster, &self.common, (settings, &corpus), (count, &FoldBy::Record), &prepared)? {
+                Ok(report) => cross_validation = serde_json::to_value(report).ok(),
+                Err(code) => return Ok(code),
+            }
+        }
+        self.common.fit(cluster, prepared, |options| {
+            let mut fit = settings.fit_with(cluster, &corpus, valid.as_ref(), self.metric.apply(options))?;
+            fit.report.cross_validation = cross_validation;
+            Ok(fit.report)
+        })
     }
 
     /// *Collective.* Reads the documents; returns them with a summary.
     fn read(&self, cluster: &Cluster, options: &CorpusReadOptions) -> Result<(Corpus, String)> {
-        let Some(pattern) = &self.data else {
+        let Some(paths) = input_paths(&self.data) else {
             let corpus = data::synthetic(cluster, SYNTHETIC.0, Seed(self.common.seed))?;
             let summary = size(cluster, &corpus)?;
             return Ok((corpus, format!("synthetic: {summary}")));
         };
-        let LoadedCorpus { corpus, format, filtered, unused, skipped } = data::read(cluster, options, pattern)?;
-        self.common.report_skipped_lines(cluster, pattern, &skipped);
-        let lines = if format == data::CorpusFormat::Text { " (each line is a document)" } else { "" };
+        let LoadedCorpus { corpus, format, filtered, unused, skipped, units } = data::read(cluster, options, &paths)?;
+        self.common.report_skipped_lines(cluster, &paths.to_string(), &skipped);
+        let lines = match (format, units) {
+            (data::CorpusFormat::Text, _) if self.files.text_column().is_some() => " (each text is a document)",
+            (data::CorpusFormat::Text, DocumentUnit::File) => " (each file is a document)",
+            (data::CorpusFormat::Text, _) => " (each line is a document)",
+            _ => "",
+        };
+        let by_default = !self.files.units_are_given() && units == DocumentUnit::File;
+        if by_default {
+            let note = "each file is a document; `--documents lines` if each line is one";
+            self.common.report_notes(cluster, &[note.to_owned()]);
+        }
         let mut summary = format!("{format}: {}{lines}", size(cluster, &corpus)?);
         Self::refuse_flags_of_other_formats(format).map_err(into_cluster_error)?;
         if let Some(names) = self.files.detected_vocabulary(options).filter(|_| format == data::CorpusFormat::Docword) {
@@ -257,7 +303,7 @@ impl TrainLda {
         if format == data::CorpusFormat::Text {
             given.refuse(&["--vocabulary", "--skip-bad-lines"], &reason, hint)?;
         } else {
-            given.refuse(&["--min-length", "--keep-numbers"], &reason, hint)?;
+            given.refuse(&["--min-length", "--keep-numbers", "--documents"], &reason, hint)?;
         }
         if format == data::CorpusFormat::Libsvm {
             return Ok(());
@@ -267,7 +313,7 @@ impl TrainLda {
 
     /// *Collective.* Reads validation documents over the words of the training set.
     fn read_validation(&self, cluster: &Cluster, corpus: &Corpus, files: &str) -> Result<Corpus> {
-        let options = self.files.options(Some(files)).map_err(into_cluster_error)?;
+        let options = self.files.options(&[files.to_owned()]).map_err(into_cluster_error)?;
         let known = data::read_with_vocabulary(cluster, &options, files, corpus.vocabulary())?;
         self.common.report_skipped_lines(cluster, files, &known.skipped);
         Ok(known.corpus)
@@ -310,9 +356,9 @@ pub(super) fn evaluate(
     cluster: &Cluster,
     model: &LdaModel,
     files: &DocumentFileArgs,
-    pattern: &str,
+    paths: &[String],
 ) -> anyhow::Result<(String, TopicEvaluation)> {
-    let known = data::read_for_model(cluster, &files.options_for(pattern, model)?, pattern, model)?;
+    let known = data::read_for_model(cluster, &files.options_for(paths, model)?, paths, model)?;
     let completion = model.completion(cluster, &known.corpus, InferenceSettings::default())?;
     let coherence: Vec<f64> = model.coherence(cluster, &known.corpus, COHERENCE_WORDS)?.into_iter().flatten().collect();
     let mut metrics = Metrics::from([

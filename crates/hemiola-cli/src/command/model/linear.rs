@@ -1,11 +1,16 @@
 //! `hemiola train svm` and `hemiola train logistic`, and evaluation of their models.
 
-use super::input_args::{print_notes, separator};
+use super::folds::{self, FoldArgs, FoldColumnArgs};
+use super::input_args::{input_paths, print_notes, separator};
+use super::metric_arg::MetricArg;
+use super::preparation_args::PreparationArgs;
 use super::progress::MetricColumns;
 use super::read_hints::ReadHints;
+use super::search::{SearchArgs, SearchInput};
 use super::sparse::{PenaltyArgs, SparseTrainCommand};
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
 use super::train_defaults::TrainDefaults;
+use super::weight_args::{WeightArgs, WeightColumnArg};
 use crate::arguments::GivenFlags;
 use crate::command::plot;
 use crate::error::{CommandError, into_cluster_error};
@@ -13,9 +18,10 @@ use crate::graph;
 use crate::plural::counted;
 use clap::{Args, ValueEnum};
 use hemiola::collective::{GossipExt as _, GossipSync, GossipWeights, Topology};
+use hemiola_array::read::InputPaths;
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_core::Seed;
-use hemiola_models::input::InputSchema;
+use hemiola_models::input::{DuplicateHandling, HeldOutRows, InputSchema};
 use hemiola_models::linear::data::{self, LinearExamples, LinearReadOptions};
 use hemiola_models::linear::{ConfusionMatrix, LinearEvaluation, LinearLoss, LinearModel};
 use hemiola_models::sparse::SparseLoss;
@@ -58,6 +64,9 @@ pub(crate) struct TrainSvm {
     /// Loss function.
     #[arg(long, value_enum, default_value = "squared-hinge")]
     loss: HingeName,
+
+    #[command(flatten)]
+    folds: FoldArgs,
 
     #[command(flatten)]
     linear: LinearArgs,
@@ -105,7 +114,7 @@ enum SyncName {
 }
 
 /// Format of files with examples.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(super) struct ExampleFileArgs {
     /// Feature indices of LIBSVM files count from 0.
     #[arg(long)]
@@ -113,7 +122,7 @@ pub(super) struct ExampleFileArgs {
 
     /// Read separated values with this field separator [default: detected]
     #[arg(long, value_name = "TEXT", value_parser = separator)]
-    separator: Option<String>,
+    pub(super) separator: Option<String>,
 
     /// Separated values: label column, by name or number [default: the first]
     #[arg(long, value_name = "COLUMN")]
@@ -121,22 +130,47 @@ pub(super) struct ExampleFileArgs {
 
     /// Separated values: columns to leave out, by name or number.
     #[arg(long, value_name = "COLUMN,..", value_delimiter = ',')]
-    ignore: Vec<String>,
+    pub(super) ignore: Vec<String>,
 
     /// Skip up to N invalid lines of LIBSVM files.
     #[arg(long, value_name = "N", default_value = "0")]
     skip_bad_lines: u64,
+
+    /// LIBSVM: value of a feature that occurs more than once on a line: error, first, last, mean or
+    /// sum [default: error]
+    #[arg(long, value_name = "CHOICE")]
+    duplicates: Option<DuplicateHandling>,
+
+    #[command(flatten)]
+    preparation: PreparationArgs,
+}
+
+/// Use of columns, rows and indices by a model.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ExampleUse<'a> {
+    /// Fraction of the rows that is held out for validation.
+    pub(super) held_out: f64,
+    /// Column of the weights of examples.
+    pub(super) weight: Option<&'a str>,
+    /// The model has no labels: no column is one unless `--label` names it.
+    pub(super) without_labels: bool,
+    /// Indices count from 0 if the index 0 occurs.
+    pub(super) detect_zero_based: bool,
 }
 
 /// Arguments of both linear classifiers.
 #[derive(Args, Debug)]
 struct LinearArgs {
-    /// Files, a folder or a pattern with examples [default: 20000 synthetic examples]
-    #[arg(long, short, value_name = "FILES")]
-    data: Option<String>,
+    /// Files, folders or patterns with examples, or `-` for standard input [default: 20000 synthetic
+    /// examples]
+    #[arg(long, short, value_name = "FILES", num_args = 1..)]
+    data: Vec<String>,
 
     #[command(flatten)]
     reading: ExampleFileArgs,
+
+    #[command(flatten)]
+    weighting: WeightArgs,
 
     /// Validation set: a fraction of the data (0.1), 0 for none, or files.
     #[arg(long, value_name = "FRACTION|FILES", default_value = "0")]
@@ -170,11 +204,31 @@ struct LinearArgs {
     tolerance: f64,
 
     #[command(flatten)]
+    fold_columns: FoldColumnArgs,
+
+    #[command(flatten)]
+    metric: MetricArg,
+
+    #[command(flatten)]
     common: TrainArgs,
+
+    #[arg(skip)]
+    search: Option<SearchArgs>,
+
+    /// Number of folds of a cross-validation.
+    #[arg(skip)]
+    folds: Option<u32>,
 }
 
 impl TrainSvm {
-    pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+    /// Searches settings instead of training once.
+    pub(super) fn search(mut self, search: SearchArgs) -> anyhow::Result<ExitCode> {
+        self.linear.search = Some(search);
+        self.execute()
+    }
+
+    pub(super) fn execute(mut self) -> anyhow::Result<ExitCode> {
+        self.linear.folds = self.folds.folds;
         self.linear.execute(match self.loss {
             HingeName::Hinge => LinearLoss::Hinge,
             HingeName::SquaredHinge => LinearLoss::SquaredHinge,
@@ -183,29 +237,45 @@ impl TrainSvm {
 }
 
 impl TrainLogistic {
-    pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
+    /// Searches settings instead of training once.
+    pub(super) fn search(mut self, search: SearchArgs) -> anyhow::Result<ExitCode> {
+        self.linear.search = Some(search);
+        self.execute()
+    }
+
+    pub(super) fn execute(mut self) -> anyhow::Result<ExitCode> {
         match self.penalty {
-            PenaltyName::L2 if self.penalty_args.are_given() => {
-                let failure = CommandError::usage("--lambda, --folds and related flags need `--penalty l1`");
+            PenaltyName::L2 if self.penalty_args.are_given_for_l1() => {
+                let failure = CommandError::usage("--lambda and related flags need `--penalty l1`");
                 Err(failure.hint("add `--penalty l1`, or use `-C X`").into())
             }
-            PenaltyName::L2 => self.linear.execute(LinearLoss::Logistic),
+            PenaltyName::L2 => {
+                self.linear.folds = self.penalty_args.count_of_folds()?;
+                self.linear.execute(LinearLoss::Logistic)
+            }
             PenaltyName::L1 => {
-                let of_l2 = ["--c", "--bias", "--rounds", "--sync", "--graph"];
+                let of_l2 = ["--c", "--bias", "--rounds", "--sync", "--graph", "--group-column", "--time-column"];
                 GivenFlags::of_process().refuse(
                     &of_l2,
                     "the penalty `l1` is set by --lambda",
                     "leave it out, or use `--penalty l2`",
                 )?;
-                let LinearArgs { data, reading, validation, tolerance, common, .. } = &self.linear;
+                GivenFlags::of_process().refuse(
+                    &WeightArgs::FLAGS,
+                    "the penalty `l1` takes no weights",
+                    "leave it out, or use `--penalty l2`",
+                )?;
+                let LinearArgs { data, reading, validation, tolerance, metric, common, search, .. } = &self.linear;
                 let command = SparseTrainCommand {
-                    data: data.as_deref(),
+                    data,
                     reading,
                     validation,
                     penalty: &self.penalty_args,
                     schedule: None,
                     tolerance: *tolerance,
+                    metric,
                     common,
+                    search: search.as_ref(),
                     loss: SparseLoss::Logistic,
                     ratio: 1.0,
                 };
@@ -217,7 +287,12 @@ impl TrainLogistic {
 
 impl LinearArgs {
     fn execute(&self, loss: LinearLoss) -> anyhow::Result<ExitCode> {
-        refuse_without_data(self.data.as_deref())?;
+        refuse_without_data(&self.data)?;
+        self.reading.check()?;
+        self.weighting.check()?;
+        if self.search.is_some() || self.folds.is_some() {
+            WeightColumnArg::refuse_with_selection()?;
+        }
         let share = self.validation.parse::<f64>().ok();
         let settings = LinearClassifier::builder(loss)
             .c(self.c)
@@ -235,7 +310,7 @@ impl LinearArgs {
             .limits(self.common.limits())
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
-        self.common.check(loss.kind(), settings.settings())?;
+        self.common.check(loss.kind(), settings.settings(), self.search.is_some())?;
         let validation_files = share.is_none().then_some(&self.validation);
         self.data.iter().chain(validation_files).try_for_each(|pattern| must_exist(pattern))?;
         self.common.run(|cluster| {
@@ -248,16 +323,21 @@ impl LinearArgs {
         let start = cluster.env().now();
         check_graph(cluster, &settings.settings().graph)?;
         let lock = self.common.lock_output(cluster)?;
-        let LinearExamples { labelled: examples, names, schema, .. } =
-            self.reading.read(cluster, self.data.as_deref(), None, &self.common)?;
+        let held_out = settings.settings().validation;
+        let weight = self.weighting.column();
+        let mut reading = self.reading.clone();
+        reading.ignore.extend(self.fold_columns.ignored().cloned());
+        let LinearExamples { labelled: examples, names, schema, weights, .. } =
+            reading.read_weighted(cluster, input_paths(&self.data), weight, (held_out, &self.common))?;
         let valid = if from_files {
             let trained = Some((&names[..], &schema));
-            Some(self.reading.read(cluster, Some(&self.validation), trained, &self.common)?.labelled)
+            Some(self.reading.read(cluster, Some((&self.validation).into()), trained, (0.0, &self.common))?.labelled)
         } else {
             None
         };
         let columns_read = columns_summary(&schema);
-        let settings = &settings.clone().named(names).with_input(self.data.is_some().then_some(schema));
+        let settings = &settings.clone().named(names).with_input((!self.data.is_empty()).then_some(schema));
+        let settings = &settings.clone().weighted(self.weighting.weights(weights)?);
         let [_, columns] = examples.features.shape().extents();
         let validation = match (&valid, settings.settings().validation) {
             (Some(valid), _) => format!("{} for validation", valid.labels.len()),
@@ -281,31 +361,79 @@ impl LinearArgs {
             limits: &settings.settings().limits,
             lock,
         };
+        if let Some(search) = &self.search {
+            let (validation, share) = (valid.as_ref(), settings.settings().validation);
+            let metric = self.metric.metric;
+            let input = SearchInput { estimator: settings, data: &examples, validation, share, metric };
+            return search.run(cluster, &self.common, &input, prepared);
+        }
+        let mut cross_validation = None;
+        if let Some(count) = self.folds {
+            let by = self.fold_columns.by(cluster, &self.data, self.reading.separator.as_deref())?;
+            match folds::run(cluster, &self.common, (settings, &examples), (count, &by), &prepared)? {
+                Ok(report) => cross_validation = serde_json::to_value(report).ok(),
+                Err(code) => return Ok(code),
+            }
+        }
         self.common.fit(cluster, prepared, |options| {
-            Ok(settings.fit_with(cluster, &examples, valid.as_ref(), options)?.report)
+            let mut fit = settings.fit_with(cluster, &examples, valid.as_ref(), self.metric.apply(options))?;
+            fit.report.cross_validation = cross_validation;
+            Ok(fit.report)
         })
     }
 }
 
 impl ExampleFileArgs {
+    /// Returns an error, before data are read, if a setting is out of range.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        self.preparation.options().map(|_| ())
+    }
+
     /// *Collective.* Reads examples, or generates synthetic ones. `trained` are class names and
-    /// layout of the training set, by which a validation set is read.
+    /// layout of the training set, by which a validation set is read. The preparation is not fitted to
+    /// the fraction `held_out` for validation.
     pub(super) fn read(
         &self,
         cluster: &Cluster,
-        pattern: Option<&str>,
+        paths: Option<InputPaths>,
+        trained: Option<(&[String], &InputSchema)>,
+        held_out: (f64, &TrainArgs),
+    ) -> Result<LinearExamples> {
+        let (held_out, common) = held_out;
+        self.read_for(cluster, paths, trained, common, ExampleUse { held_out, ..ExampleUse::default() })
+    }
+
+    /// *Collective.* Reads examples for training, and their weights from a column.
+    pub(super) fn read_weighted(
+        &self,
+        cluster: &Cluster,
+        paths: Option<InputPaths>,
+        weight: Option<&str>,
+        (held_out, common): (f64, &TrainArgs),
+    ) -> Result<LinearExamples> {
+        self.read_for(cluster, paths, None, common, ExampleUse { held_out, weight, ..ExampleUse::default() })
+    }
+
+    /// *Collective.* Reads examples for a model with its own use of columns and indices.
+    pub(super) fn read_for(
+        &self,
+        cluster: &Cluster,
+        paths: Option<InputPaths>,
         trained: Option<(&[String], &InputSchema)>,
         common: &TrainArgs,
+        wanted: ExampleUse<'_>,
     ) -> Result<LinearExamples> {
-        let Some(pattern) = pattern else {
+        let held_out = HeldOutRows { seed: common.seed, fraction: wanted.held_out };
+        let Some(paths) = paths else {
             return Ok(LinearExamples {
                 labelled: data::synthetic(cluster, SYNTHETIC_EXAMPLES, Seed(common.seed))?,
                 names: Vec::new(),
                 schema: InputSchema::default(),
                 notes: Vec::new(),
+                weights: None,
             });
         };
-        let Self { zero_based, separator, label, ignore, skip_bad_lines } = self;
+        let Self { zero_based, separator, label, ignore, skip_bad_lines, duplicates, preparation } = self;
         let options = LinearReadOptions {
             zero_based: *zero_based,
             skip_bad_lines: *skip_bad_lines,
@@ -314,18 +442,23 @@ impl ExampleFileArgs {
             label: label.clone(),
             ignore: ignore.clone(),
             schema: trained.map(|(_, schema)| schema.clone()),
-            without_labels: false,
+            without_labels: wanted.without_labels,
+            detect_zero_based: wanted.detect_zero_based,
+            duplicates: *duplicates,
+            preparation: preparation.options().map_err(into_cluster_error)?,
+            held_out,
+            weight: wanted.weight.map(str::to_owned),
         };
-        let examples = data::read(cluster, &options, pattern)?;
+        let examples = data::read(cluster, &options, &paths)?;
         common.report_notes(cluster, &examples.notes);
-        common.report_skipped_lines(cluster, pattern, examples.labelled.features.skipped_lines());
+        common.report_skipped_lines(cluster, &paths.to_string(), examples.labelled.features.skipped_lines());
         Ok(examples)
     }
 }
 
 /// Refuses flags about files where no files are given.
-pub(super) fn refuse_without_data(data: Option<&str>) -> anyhow::Result<()> {
-    if data.is_some() {
+pub(super) fn refuse_without_data(data: &[String]) -> anyhow::Result<()> {
+    if !data.is_empty() {
         return Ok(());
     }
     let about_files = [
@@ -335,6 +468,9 @@ pub(super) fn refuse_without_data(data: Option<&str>) -> anyhow::Result<()> {
         "--ignore",
         "--columns",
         "--skip-bad-lines",
+        "--duplicates",
+        "--documents",
+        "--text-column",
         "--vocabulary",
         "--format",
         "--stop-words",
@@ -343,7 +479,9 @@ pub(super) fn refuse_without_data(data: Option<&str>) -> anyhow::Result<()> {
         "--max-df",
         "--min-length",
         "--keep-numbers",
+        "--ngrams",
     ];
+    let about_files = [&about_files[..], &PreparationArgs::FLAGS].concat();
     GivenFlags::of_process().refuse(&about_files, "the data are synthetic", "add `--data FILES`, or leave it out")
 }
 
@@ -373,7 +511,7 @@ pub(super) fn evaluate(
     cluster: &Cluster,
     model: &LinearModel,
     options: LinearReadOptions,
-    files: &str,
+    files: &[String],
 ) -> anyhow::Result<(String, LinearEvaluation)> {
     let options = LinearReadOptions { names: model.names.clone(), schema: model.input.clone(), ..options };
     let examples = data::read(cluster, &options, files)?;

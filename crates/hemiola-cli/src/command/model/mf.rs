@@ -1,9 +1,12 @@
 //! `hemiola train mf`: matrix factorization.
 
-use super::input_args::RatingFileArgs;
+use super::folds::{self, FoldArgs};
+use super::input_args::{RatingFileArgs, input_paths};
 use super::linear::{columns_summary, refuse_without_data};
+use super::metric_arg::MetricArg;
 use super::progress::MetricColumns;
 use super::read_hints::ReadHints;
+use super::search::{SearchArgs, SearchInput};
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
 use super::train_defaults::TrainDefaults;
 use crate::error::{CommandError, into_cluster_error};
@@ -11,12 +14,14 @@ use crate::plural::counted;
 use crate::{output, report, suggest};
 use clap::{Args, ValueEnum};
 use hemiola_array::DistArray;
+use hemiola_array::read::InputPaths;
 use hemiola_array::synthetic::{self, SyntheticMf};
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_core::Seed;
 use hemiola_models::input::InputSchema;
 use hemiola_models::mf::data::{LoadedRatings, RatingReadOptions};
 use hemiola_models::mf::{MfLoss, MfModel, data};
+use hemiola_models::selection::FoldBy;
 use hemiola_models::training::ClusterInfo;
 use hemiola_models::{Estimator, MatrixFactorization};
 use std::path::{Path, PathBuf};
@@ -33,6 +38,7 @@ Examples:
 
   Implicit feedback: events of a user and an item, with an optional weight; or ratings above a threshold:
     hemiola train mf --data clicks.csv --loss one-class
+    hemiola train mf --data clicks.csv --loss bpr
     hemiola train mf --data ratings.csv --loss one-class --event-threshold 4
 
   Two local peers, a report, at most a minute of training:
@@ -46,7 +52,7 @@ Examples:
     hemiola train mf --data ratings.csv --output model --epochs 80 --resume
 
 A line of data is a user, an item and a rating, in this order or as given by --columns, with any separator; users and items \
-may have any names. Further fields are ignored. Events (--loss one-class) need no rating; repeated events add up. docs/guides/recommend.md describes the mathematics, the \
+may have any names. Further fields are ignored. Events (--loss one-class or bpr) need no rating; repeated events add up. docs/guides/recommend.md describes the mathematics, the \
 report and the checkpoint.
 
 Exit codes:
@@ -64,9 +70,10 @@ const FEWEST_NAMES: usize = 2;
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP, mut_args(|argument| TrainDefaults::MF.complete(argument)))]
 pub(crate) struct TrainMf {
-    /// Files, a folder or a pattern with ratings [default: a million synthetic ratings]
-    #[arg(long, short, value_name = "FILES")]
-    data: Option<String>,
+    /// Files, folders or patterns with ratings, or `-` for standard input [default: a million
+    /// synthetic ratings]
+    #[arg(long, short, value_name = "FILES", num_args = 1..)]
+    data: Vec<String>,
 
     #[command(flatten)]
     reading: RatingFileArgs,
@@ -87,7 +94,7 @@ pub(crate) struct TrainMf {
     #[arg(long, value_enum, default_value = "squared")]
     loss: LossName,
 
-    /// L2 regularization [default: 0.045; 0.007 with --loss one-class]
+    /// L2 regularization [default: 0.045; 0.007 with --loss one-class, 0.01 with --loss bpr]
     #[arg(long, value_name = "X")]
     l2: Option<f32>,
 
@@ -97,16 +104,17 @@ pub(crate) struct TrainMf {
     learning_rate: Option<f32>,
 
     /// Treat ratings of at least X as events of weight 1, and drop the others.
-    #[arg(long, value_name = "X", help_heading = "Implicit feedback (--loss one-class)")]
+    #[arg(long, value_name = "X", help_heading = "Implicit feedback (--loss one-class or bpr)")]
     event_threshold: Option<f32>,
 
-    /// Weight of unobserved pairs, relative to events of weight 1 [default: 0.3]
-    #[arg(long, value_name = "X", help_heading = "Implicit feedback (--loss one-class)")]
+    /// With --loss one-class: weight of unobserved pairs, relative to events of weight 1 [default:
+    /// 0.3]
+    #[arg(long, value_name = "X", help_heading = "Implicit feedback (--loss one-class or bpr)")]
     unobserved_weight: Option<f32>,
 
-    /// Exponent nu of frequency-scaled regularization: the penalty of a row is proportional to the
-    /// number of its events to this power [default: 1]
-    #[arg(long, value_name = "X", help_heading = "Implicit feedback (--loss one-class)")]
+    /// With --loss one-class: exponent nu of frequency-scaled regularization, where the penalty of a
+    /// row is proportional to the number of its events to this power [default: 1]
+    #[arg(long, value_name = "X", help_heading = "Implicit feedback (--loss one-class or bpr)")]
     frequency_exponent: Option<f32>,
 
     /// File for a profile of this run, from which `hemiola simulate train mf --profile` predicts
@@ -115,7 +123,16 @@ pub(crate) struct TrainMf {
     profile: Option<PathBuf>,
 
     #[command(flatten)]
+    folds: FoldArgs,
+
+    #[command(flatten)]
+    metric: MetricArg,
+
+    #[command(flatten)]
     common: TrainArgs,
+
+    #[arg(skip)]
+    search: Option<SearchArgs>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -126,6 +143,8 @@ enum LossName {
     Logistic,
     /// Implicit feedback: events such as clicks or purchases, without ratings.
     OneClass,
+    /// Bayesian personalized ranking of events: an item with an event ranks above one without.
+    Bpr,
 }
 
 /// Training set and validation set.
@@ -139,10 +158,16 @@ struct MfData {
 }
 
 impl TrainMf {
+    /// Searches settings instead of training once.
+    pub(super) fn search(mut self, search: SearchArgs) -> anyhow::Result<ExitCode> {
+        self.search = Some(search);
+        self.execute()
+    }
+
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         let share = self.validation.parse::<f64>().ok();
         let mut settings = MatrixFactorization::builder();
-        refuse_without_data(self.data.as_deref())?;
+        refuse_without_data(&self.data)?;
         self.check_flags_of_loss()?;
         if let Some(l2) = self.l2 {
             settings = settings.l2(l2);
@@ -165,10 +190,11 @@ impl TrainMf {
                 LossName::Squared => MfLoss::Squared,
                 LossName::Logistic => MfLoss::Logistic,
                 LossName::OneClass => MfLoss::OneClass,
+                LossName::Bpr => MfLoss::Bpr,
             })
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
-        self.common.check(MfModel::KIND, settings.settings())?;
+        self.common.check(MfModel::KIND, settings.settings(), self.search.is_some())?;
         self.profile.as_deref().map_or(Ok(()), report::check)?;
         let validation_files = share.is_none().then_some(&self.validation);
         self.data.iter().chain(validation_files).try_for_each(|pattern| must_exist(pattern))?;
@@ -181,24 +207,27 @@ impl TrainMf {
     /// Refuses flags that have no effect with the chosen loss.
     fn check_flags_of_loss(&self) -> anyhow::Result<()> {
         let of_events = [
-            (self.event_threshold, "`--event-threshold` turns ratings into events"),
-            (self.unobserved_weight, "`--unobserved-weight` weights pairs without events"),
-            (self.frequency_exponent, "`--frequency-exponent` scales regularization by events"),
+            (self.event_threshold, "`--event-threshold` turns ratings into events", true),
+            (self.unobserved_weight, "`--unobserved-weight` weights pairs without events", false),
+            (self.frequency_exponent, "`--frequency-exponent` scales regularization by events", false),
         ];
-        match of_events.into_iter().find(|(value, _)| value.is_some()) {
-            Some((_, what)) if !self.is_one_class() => {
-                let failure = CommandError::usage(format!("{what}, which needs the loss `one-class`"));
+        let (one_class, implicit) = (matches!(self.loss, LossName::OneClass), self.is_implicit());
+        let accepted = |of_all: bool| one_class || (of_all && implicit);
+        match of_events.into_iter().find(|(value, _, of_all)| value.is_some() && !accepted(*of_all)) {
+            Some((_, what, of_all)) => {
+                let losses = if of_all { "`one-class` or `bpr`" } else { "`one-class`" };
+                let failure = CommandError::usage(format!("{what}, which needs the loss {losses}"));
                 Err(failure.hint("add `--loss one-class`, or leave it out").into())
             }
-            _ if self.profile.is_some() && self.is_one_class() => {
-                let message = "`--profile` supports the losses of ratings, not `one-class`";
+            None if self.profile.is_some() && implicit => {
+                let message = "`--profile` supports the losses of ratings, not those of events";
                 Err(CommandError::usage(message).hint("leave it out").into())
             }
-            _ if self.learning_rate.is_some() && self.is_one_class() => {
+            None if self.learning_rate.is_some() && one_class => {
                 let message = "`--learning-rate` is for gradient descent, and the loss `one-class` uses alternating least squares";
                 Err(CommandError::usage(message).hint("leave it out").into())
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -216,14 +245,18 @@ impl TrainMf {
         let [users, items] = train.shape().extents();
         let (count, validation) = (train.len(), valid.as_ref().map_or(0, DistArray::len));
         let cluster_facts = ClusterInfo::of(cluster);
-        let what = if self.is_one_class() { "event" } else { "rating" };
+        let what = if self.is_implicit() { "event" } else { "rating" };
         let cold = match cold {
             0 => String::new(),
             _ => format!(" (and {cold} of users or items outside the training set, which are ignored)"),
         };
+        // A search and a cross-validation hold out ratings themselves.
+        let selects = self.search.is_some() || self.folds.folds.is_some();
+        let validation =
+            if selects && valid.is_none() { String::new() } else { format!(", {validation} for validation") };
         let prepared = PreparedTraining {
             headline: format!(
-                "{} of {} for {}, {validation} for validation{cold}{columns_read}; {cluster_facts}",
+                "{} of {} for {}{validation}{cold}{columns_read}; {cluster_facts}",
                 counted(count, what),
                 counted(users, "user"),
                 counted(items, "item")
@@ -233,9 +266,24 @@ impl TrainMf {
             limits: &settings.settings().limits,
             lock,
         };
+        if let Some(search) = &self.search {
+            let share = settings.settings().validation;
+            let (estimator, validation, metric) = (settings, valid.as_ref(), self.metric.metric);
+            let input = SearchInput { estimator, data: &train, validation, share, metric };
+            return search.run(cluster, &self.common, &input, prepared);
+        }
+        let mut cross_validation = None;
+        if let Some(count) = self.folds.folds {
+            match folds::run(cluster, &self.common, (settings, &train), (count, &FoldBy::Record), &prepared)? {
+                Ok(report) => cross_validation = serde_json::to_value(report).ok(),
+                Err(code) => return Ok(code),
+            }
+        }
         self.common.fit(cluster, prepared, |options| {
+            let options = self.metric.apply(options);
             let options = if self.profile.is_some() { options.with_profiling() } else { options };
-            let trained = settings.fit_with(cluster, &train, valid.as_ref(), options)?;
+            let mut trained = settings.fit_with(cluster, &train, valid.as_ref(), options)?;
+            trained.report.cross_validation = cross_validation;
             if let (Some(path), Some(profile)) = (&self.profile, &trained.profile) {
                 output::write(path, &profile.to_json()).map_err(into_cluster_error)?;
             }
@@ -273,21 +321,24 @@ impl TrainMf {
 
     /// *Collective.* Loads the training set and the validation set.
     fn load(&self, cluster: &Cluster, share: Option<f64>) -> Result<MfData> {
-        let (ratings, schema) = match &self.data {
-            Some(pattern) => {
-                let (ratings, schema) = self.read(cluster, pattern, None)?;
+        let (ratings, schema) = match input_paths(&self.data) {
+            Some(paths) => {
+                let (ratings, schema) = self.read(cluster, &paths, None)?;
                 (ratings, Some(schema))
             }
             None => (self.synthetic(cluster)?, None),
         };
         match share {
+            Some(_) if self.search.is_some() || self.folds.folds.is_some() => {
+                Ok(MfData { train: ratings, valid: None, schema, cold: 0 })
+            }
             Some(0.0) => Ok(MfData { train: ratings, valid: None, schema, cold: 0 }),
             Some(share) => {
                 let (train, valid) = ratings.split(share, Seed(self.common.seed))?;
                 Ok(MfData { train, valid: Some(valid), schema, cold: 0 })
             }
             None => {
-                let (entries, _) = self.read(cluster, &self.validation, schema.as_ref())?;
+                let (entries, _) = self.read(cluster, &InputPaths::from(&self.validation), schema.as_ref())?;
                 let valid = data::aligned(&entries, &ratings)?;
                 if valid.is_empty() {
                     let files = &self.validation;
@@ -301,21 +352,21 @@ impl TrainMf {
         }
     }
 
-    /// *Collective.* Reads ratings, or events if the loss is `one-class`. A validation set is read
+    /// *Collective.* Reads ratings, or events if the loss is one of events. A validation set is read
     /// by the layout of the training set.
     fn read(
         &self,
         cluster: &Cluster,
-        pattern: &str,
+        paths: &InputPaths,
         trained: Option<&InputSchema>,
     ) -> Result<(DistArray<f32, 2>, InputSchema)> {
-        let one_class = self.is_one_class();
+        let implicit = self.is_implicit();
         let options =
-            RatingReadOptions { skip_bad_lines: self.skip_bad_lines, ..self.reading.options(one_class, trained) };
-        let LoadedRatings { entries, schema } = data::read_with(cluster, &options, pattern)?;
-        self.common.report_skipped_lines(cluster, pattern, entries.skipped_lines());
+            RatingReadOptions { skip_bad_lines: self.skip_bad_lines, ..self.reading.options(implicit, trained) };
+        let LoadedRatings { entries, schema } = data::read_with(cluster, &options, paths)?;
+        self.common.report_skipped_lines(cluster, &paths.to_string(), entries.skipped_lines());
         match self.event_threshold {
-            Some(least) if one_class => Ok((data::from_threshold(&entries, least)?, schema)),
+            Some(least) if implicit => Ok((data::from_threshold(&entries, least)?, schema)),
             _ => Ok((entries, schema)),
         }
     }
@@ -333,11 +384,11 @@ impl TrainMf {
         };
         let ratings = data::synthetic(cluster, &made.generator())?;
         let least = self.event_threshold.unwrap_or(synthetic::mf::MEAN_RATING as f32);
-        if self.is_one_class() { data::from_threshold(&ratings, least) } else { Ok(ratings) }
+        if self.is_implicit() { data::from_threshold(&ratings, least) } else { Ok(ratings) }
     }
 
-    fn is_one_class(&self) -> bool {
-        matches!(self.loss, LossName::OneClass)
+    fn is_implicit(&self) -> bool {
+        matches!(self.loss, LossName::OneClass | LossName::Bpr)
     }
 }
 

@@ -52,12 +52,58 @@ impl TitlesFile {
     }
 }
 
+/// Users and items of a model, by their names in the training data.
+pub(super) trait NamedItems {
+    /// Returns the numbers of users and items.
+    fn shape(&self) -> [usize; 2];
+    /// Returns the index of a user by name.
+    fn user(&self, name: &str) -> Option<usize>;
+    /// Returns the index of an item by name.
+    fn item(&self, name: &str) -> Option<usize>;
+    /// Returns the names of users, if they have names.
+    fn user_names(&self) -> Option<&Dictionary>;
+    /// Returns the names of items, if they have names.
+    fn item_names(&self) -> Option<&Dictionary>;
+    /// Returns the name of an item, or its index if items have no names.
+    fn item_name(&self, item: usize) -> String;
+}
+
+/// Implements [`NamedItems`] by methods of the model with the same names.
+macro_rules! named_items {
+    ($model:ty) => {
+        impl NamedItems for $model {
+            fn shape(&self) -> [usize; 2] {
+                self.shape()
+            }
+            fn user(&self, name: &str) -> Option<usize> {
+                self.user(name)
+            }
+            fn item(&self, name: &str) -> Option<usize> {
+                self.item(name)
+            }
+            fn user_names(&self) -> Option<&Dictionary> {
+                self.user_names()
+            }
+            fn item_names(&self) -> Option<&Dictionary> {
+                self.item_names()
+            }
+            fn item_name(&self, item: usize) -> String {
+                self.item_name(item)
+            }
+        }
+    };
+}
+
+named_items!(MfModel);
+#[cfg(feature = "nets")]
+named_items!(hemiola_nn::saved::RatingModel);
+
 /// Titles of items, by the name in the training data.
 pub(super) struct Titles(BTreeMap<String, String>);
 
 impl Titles {
     /// Returns the index of an item, found by name or title.
-    pub(super) fn item(&self, model: &MfModel, wanted: &str) -> anyhow::Result<usize> {
+    pub(super) fn item(&self, model: &impl NamedItems, wanted: &str) -> anyhow::Result<usize> {
         if let Some(number) = model.item(wanted) {
             return Ok(number);
         }
@@ -83,8 +129,18 @@ impl Titles {
         }
     }
 
+    /// Returns true if there are no titles.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the title of an item, if it has one.
+    pub(super) fn title(&self, item: &str) -> Option<&str> {
+        self.0.get(item).map(String::as_str)
+    }
+
     /// Adds names and titles to items and their scores.
-    pub(super) fn scored(&self, model: &MfModel, found: Vec<(usize, f32)>) -> Vec<ScoredItem> {
+    pub(super) fn scored(&self, model: &impl NamedItems, found: Vec<(usize, f32)>) -> Vec<ScoredItem> {
         let named = |(item, score)| {
             let item = model.item_name(item);
             ScoredItem { title: self.0.get(&item).cloned(), item, score }
@@ -94,7 +150,7 @@ impl Titles {
 }
 
 /// Returns the index of a user, found by name.
-pub(super) fn user(model: &MfModel, wanted: &str) -> anyhow::Result<usize> {
+pub(super) fn user(model: &impl NamedItems, wanted: &str) -> anyhow::Result<usize> {
     let unknown = || unknown("user", wanted, model.user_names(), std::iter::empty(), model.shape()[0]);
     model.user(wanted).ok_or_else(unknown)
 }

@@ -36,6 +36,11 @@ impl NewUserArgs {
         self.user.is_none() && self.ratings.is_none()
     }
 
+    /// Returns the name of a user of the training data, if one is given.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
     /// Looks up the user, or folds in a new user.
     pub(super) fn find(&self, cluster: &Cluster, model: &MfModel, titles: &Titles) -> anyhow::Result<SelectedUser> {
         if let Some(name) = &self.user {

@@ -58,6 +58,11 @@ impl TrainingBar {
         Self { enabled: true, bar, write_error: Arc::default() }
     }
 
+    /// Prints lines to standard output, without a bar.
+    pub(super) fn lines() -> Self {
+        Self { enabled: true, bar: None, write_error: Arc::default() }
+    }
+
     /// Prints nothing but warnings.
     pub(super) fn disabled() -> Self {
         Self { enabled: false, bar: None, write_error: Arc::default() }
@@ -235,7 +240,7 @@ fn rate_text(number: f64) -> String {
 }
 
 /// Formats seconds with units.
-fn time(seconds: f64) -> String {
+pub(super) fn time(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     match seconds {
         ..9.995 => format!("{seconds:.2} s"),

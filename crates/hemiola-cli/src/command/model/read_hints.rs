@@ -4,10 +4,38 @@
 //! repeats the hint, too.
 
 use crate::error::{CommandError, into_cluster_error};
-use hemiola_array::Error as ArrayError;
+use crate::suggest;
+use hemiola_array::{BadLine, Error as ArrayError};
+use hemiola_models::Error as ModelError;
+use hemiola_models::input::ColumnError;
 
 /// Hint where more invalid lines occur than `--skip-bad-lines` allows.
 const TOO_MANY_BAD_LINES: &str = "correct the lines, or allow more with `--skip-bad-lines N`";
+
+/// Adds the most similar names to the error of a column that does not exist.
+fn unknown_column(error: &ModelError) -> Option<CommandError> {
+    let ModelError::Columns(ColumnError::Unknown { column, columns, .. }) = error else { return None };
+    let hint = suggest::hint(column, columns.iter().map(String::as_str))?;
+    Some(CommandError::usage(error.to_string()).hint(hint))
+}
+
+/// Returns the hint for a field that is no number, if its column has a name.
+fn column_hint(bad: &BadLine) -> Option<String> {
+    let (_, column) = bad.expected.split_once(" in column `")?;
+    let column = column.trim_end_matches('`');
+    Some(if bad.found.as_deref().is_none_or(|found| MISSING.contains(&found)) {
+        format!(
+            "fill missing values in training with `--missing mean` (or median, zero, most-frequent), or leave the column out with `--ignore {column}`"
+        )
+    } else {
+        format!(
+            "correct the line; a column of words is made features with `--categorical {column}` or `--text-column {column}`, or left out with `--ignore {column}`"
+        )
+    })
+}
+
+/// Texts of missing values that are met most often.
+const MISSING: [&str; 8] = ["", "NA", "NaN", "nan", "N/A", "null", "NULL", "?"];
 
 /// Hints for one kind of data.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +67,7 @@ impl ReadHints {
         bad_line: "a line is a label and features (`+1 3:0.5 7:1`), or numbers of which the first is the label (labels are \
                    names if none is a number); correct it, or see --zero-based, --separator and --skip-bad-lines",
         bad_file: None,
-        unique_key: None,
+        unique_key: Some("the same feature"),
     };
 
     /// Hints for documents of topic models.
@@ -52,14 +80,25 @@ impl ReadHints {
 
     /// Adds the hint to an error of reading. Other errors are returned unchanged.
     pub(super) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        if let Some(explained) = error.chain().find_map(|cause| unknown_column(cause.downcast_ref::<ModelError>()?)) {
+            return explained.into();
+        }
         let Some(problem) = error.chain().find_map(|cause| cause.downcast_ref::<ArrayError>()) else { return error };
         match (problem, self.bad_file, self.unique_key) {
-            (ArrayError::BadLine(_), ..) => CommandError::array(problem, self.bad_line).into(),
+            (ArrayError::BadLine(bad), ..) => match column_hint(bad) {
+                Some(hint) => CommandError::array(problem, &hint).into(),
+                None => CommandError::array(problem, self.bad_line).into(),
+            },
             (ArrayError::TooManyBadLines { .. }, ..) => CommandError::array(problem, TOO_MANY_BAD_LINES).into(),
             (ArrayError::BadFile { .. }, Some(hint), _) => CommandError::array(problem, hint).into(),
             (ArrayError::DuplicateKey { first, second, .. }, _, Some(key)) => {
-                let message = format!("{first} and {second} have {key}");
-                CommandError::usage(message).hint("keep one of them").into()
+                let message = if first == second {
+                    format!("{first} has {key} twice")
+                } else {
+                    format!("{first} and {second} have {key}")
+                };
+                let hint = "keep one of them, or choose a value with `--duplicates last` (or first, mean, sum)";
+                CommandError::usage(message).hint(hint).into()
             }
             _ => error,
         }

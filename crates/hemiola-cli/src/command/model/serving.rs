@@ -2,14 +2,19 @@
 //!
 //! `predict` and `evaluate` depend on the family of the model, which is stored in its folder.
 
+use super::batch::{self, BatchRecommendation, ExampleIds, PredictionTable};
 use super::documents::DocumentFileArgs;
-use super::input_args::{RatingFileArgs, print_notes, separator};
+use super::example_models::ExampleModelKind;
+use super::input_args::{RatingFileArgs, one_path, print_notes};
 use super::mf::check_saved_model;
 use super::names::{TitlesFile, lines};
+use super::nets::{self, NetUse};
 use super::new_user::NewUserArgs;
 use super::read_hints::ReadHints;
+use super::table_output::TableArg;
 use super::train_args::must_exist;
 use super::{lda, linear, sparse};
+use crate::arguments::GivenFlags;
 use crate::error::CommandError;
 use crate::plural::counted;
 use crate::{output, report};
@@ -40,6 +45,8 @@ pub(super) enum ModelFamily {
     Sparse,
     /// Topic model of documents.
     Topics,
+    /// Factorization machine, ridge or softmax regression, or k-means, of examples.
+    Examples(ExampleModelKind),
 }
 
 /// Arguments of all commands that use a trained model.
@@ -85,7 +92,7 @@ impl ModelArgs {
             Some("svm" | "logistic") => ModelFamily::Classes,
             Some("lda") => ModelFamily::Topics,
             Some("lasso" | "elastic-net" | "sparse-logistic") => ModelFamily::Sparse,
-            _ => ModelFamily::Ratings,
+            kind => kind.and_then(ExampleModelKind::of).map_or(ModelFamily::Ratings, ModelFamily::Examples),
         })
     }
 
@@ -96,6 +103,9 @@ impl ModelArgs {
             ModelFamily::Ratings => return Ok(()),
             ModelFamily::Classes => ("a classifier", "`hemiola predict --model DIR --data FILES` predicts classes"),
             ModelFamily::Sparse => ("a regression", "`hemiola predict --model DIR --data FILES` predicts values"),
+            ModelFamily::Examples(kind) => {
+                (kind.words(), "`hemiola predict --model DIR --data FILES` predicts examples")
+            }
             ModelFamily::Topics => ("a topic model", "`hemiola infer --model DIR --data FILES` infers topics"),
         };
         let message = format!("`{}` is {kind}, and {action} needs a matrix factorization", self.model.display());
@@ -119,13 +129,22 @@ impl ModelArgs {
 Examples:
   hemiola recommend --model model --user 42 -k 10 --titles u.item --seen-in u.data
   hemiola recommend --model model --ratings 'Alien (1979):5,Brazil (1985):4' --titles u.item
-  hemiola recommend --model model --ratings mine.csv")]
+  hemiola recommend --model model --ratings mine.csv
+  hemiola recommend --model model --users all -k 10 --seen-in u.data --output recommendations.csv")]
 pub(crate) struct RecommendArgs {
     #[command(flatten)]
     common: ModelArgs,
 
     #[command(flatten)]
     user: NewUserArgs,
+
+    /// Many users at once: a file with a name on each line, or `all`. The result is a table of user,
+    /// rank, item and score.
+    #[arg(long, value_name = "FILE|all", conflicts_with_all = ["user", "ratings", "report"])]
+    users: Option<String>,
+
+    #[command(flatten)]
+    table: TableArg,
 
     /// Number of items to list.
     #[arg(short, long, value_name = "N", default_value = "10")]
@@ -153,8 +172,27 @@ impl RecommendArgs {
             let message = format!("`{flag}` is for the files of `--seen-in`, which is not given");
             return Err(CommandError::usage(message).hint("leave it out, or add `--seen-in FILES`").into());
         }
+        if nets::is_net(&self.common.model) {
+            GivenFlags::of_process().refuse(&["--ratings"], "a net has no factors for new users", "use `--user ID`")?;
+            let batch = ["--users", "--output"];
+            GivenFlags::of_process().refuse(&batch, "a net recommends to one user at a time", "use `--user ID`")?;
+            let (user, seen_in) = (self.user.name(), self.seen_in.as_deref());
+            let Self { k, seen, titles, .. } = &self;
+            return nets::use_net(&self.common, NetUse::Recommend { user, count: *k, seen, seen_in, titles });
+        }
         self.common.require_ratings("a recommendation")?;
         let titles = self.titles.read()?;
+        if let Some(users) = &self.users {
+            self.table.check()?;
+            self.common.with_model(MfModel::load, |cluster, model| {
+                let seen = self.seen.iter().map(|name| titles.item(model, name)).collect::<anyhow::Result<_>>()?;
+                let (count, seen_in) = (self.k, self.seen_in.as_deref());
+                let (reading, table) = (&self.reading, &self.table);
+                BatchRecommendation { users, count, seen, seen_in, reading, table }.write(cluster, model, &titles)
+            })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        refuse_table(&self.table, "--users FILE|all")?;
         self.common.with_model(MfModel::load, |cluster, model| {
             let found = self.user.find(cluster, model, &titles)?;
             let mut seen = found.rated;
@@ -183,8 +221,16 @@ pub(crate) struct SimilarArgs {
     common: ModelArgs,
 
     /// Item, by the name in the training data or by its title.
-    #[arg(long, value_name = "ID")]
-    item: String,
+    #[arg(long, value_name = "ID", required_unless_present = "items")]
+    item: Option<String>,
+
+    /// Many items at once: a file with a name on each line, or `all`. The result is a table of item,
+    /// rank, similar item and score.
+    #[arg(long, value_name = "FILE|all", conflicts_with_all = ["item", "report"])]
+    items: Option<String>,
+
+    #[command(flatten)]
+    table: TableArg,
 
     /// Number of items to list.
     #[arg(short, long, value_name = "N", default_value = "10")]
@@ -196,10 +242,25 @@ pub(crate) struct SimilarArgs {
 
 impl SimilarArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        if nets::is_net(&self.common.model) {
+            let batch = ["--items", "--output"];
+            GivenFlags::of_process().refuse(&batch, "a net compares one item at a time", "use `--item ID`")?;
+            let Self { common, item, k, titles, .. } = &self;
+            let item = item.as_deref().unwrap_or_default();
+            return nets::use_net(common, NetUse::Similar { item, count: *k, titles });
+        }
         self.common.require_ratings("similarity of items")?;
         let titles = self.titles.read()?;
+        if let Some(items) = &self.items {
+            self.table.check()?;
+            self.common.with_model(MfModel::load, |cluster, model| {
+                batch::write_similar(cluster, model, (items, self.k), &self.table, &titles)
+            })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        refuse_table(&self.table, "--items FILE|all")?;
         self.common.with_model(MfModel::load, |cluster, model| {
-            let item = titles.item(model, &self.item)?;
+            let item = titles.item(model, self.item.as_deref().unwrap_or_default())?;
             let found = titles.scored(model, model.similar(cluster, item, self.k)?);
             self.common.write(&lines(&found), &found)
         })?;
@@ -214,8 +275,15 @@ Examples:
   hemiola predict --model model --user 42 --item 50 --item 172
   hemiola predict --model model --ratings '50:5,100:3' --item 172
 
-  A classifier or regression (`hemiola train svm`, `logistic`, `lasso`): a prediction per line:
-    hemiola predict --model model --data new.libsvm")]
+  A classifier, regression or clustering (`hemiola train svm`, `fm`, `ridge`, `kmeans`): a prediction per line:
+    hemiola predict --model model --data new.libsvm
+
+  Tables with the ids of a column, and probabilities of classes; ratings of pairs of user and item:
+    hemiola predict --model model --data new.csv --id-column customer --output predictions.csv
+    hemiola predict --model ratings --data pairs.csv --output predictions.jsonl
+
+  An image classifier (`hemiola train cnn`): a class and its probability per image:
+    hemiola predict --model digits --data t10k-images-idx3-ubyte")]
 pub(crate) struct PredictArgs {
     #[command(flatten)]
     common: ModelArgs,
@@ -227,18 +295,26 @@ pub(crate) struct PredictArgs {
     #[arg(long = "item", value_name = "ID")]
     wanted: Vec<String>,
 
-    /// Files with examples, for classifiers and regressions. Their labels are ignored, and
-    /// separated values need none.
-    #[arg(long, short, value_name = "FILES", conflicts_with_all = ["wanted", "user", "ratings", "titles"])]
-    data: Option<String>,
+    /// Files with examples, for classifiers and regressions, or with pairs of user and item, for
+    /// models of ratings. Labels and ratings are ignored, and separated values need none. For image
+    /// classifiers: a file of images (IDX or CIFAR-10), or a folder with a test set.
+    #[arg(long, short, value_name = "FILES", num_args = 1.., conflicts_with_all = ["wanted", "user", "ratings", "titles"])]
+    data: Vec<String>,
 
     /// Feature indices of LIBSVM files count from 0 [default: as in training]
     #[arg(long, requires = "data")]
     zero_based: bool,
 
-    /// Field separator of separated values [default: that of the model, or detected]
-    #[arg(long, value_name = "TEXT", value_parser = separator, requires = "data")]
-    separator: Option<String>,
+    #[command(flatten)]
+    reading: RatingFileArgs,
+
+    #[command(flatten)]
+    table: TableArg,
+
+    /// Separated values: column of ids for the table of --output, by name or number [default: the
+    /// number of the row]
+    #[arg(long, value_name = "COLUMN", requires = "output")]
+    id_column: Option<String>,
 
     #[command(flatten)]
     titles: TitlesFile,
@@ -246,23 +322,26 @@ pub(crate) struct PredictArgs {
 
 impl PredictArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        match (self.common.family()?, &self.data) {
+        if nets::is_net(&self.common.model) {
+            let of_tables = ["--zero-based", "--separator", "--ratings", "--columns", "--output", "--id-column"];
+            GivenFlags::of_process().refuse(&of_tables, "the model is a net", "leave it out")?;
+            let Self { common, user, wanted, data, titles, .. } = &self;
+            let (user, data) = (user.name(), one_path(data)?);
+            return nets::use_net(common, NetUse::Predict { data, user, items: wanted, titles });
+        }
+        match (self.common.family()?, Some(&self.data[..]).filter(|files| !files.is_empty())) {
             (ModelFamily::Classes, Some(files)) => return self.predict_classes(files),
             (ModelFamily::Sparse, Some(files)) => return self.predict_values(files),
             (ModelFamily::Topics, _) => {
                 let failure = CommandError::usage("a topic model does not predict; it infers the topics of documents");
                 return Err(failure.hint("use `hemiola infer --model DIR --data FILES`").into());
             }
-            (ModelFamily::Classes | ModelFamily::Sparse, None) => {
+            (ModelFamily::Examples(kind), Some(files)) => return self.predict_examples(kind, files),
+            (ModelFamily::Classes | ModelFamily::Sparse | ModelFamily::Examples(_), None) => {
                 let failure = CommandError::usage("the model predicts examples, and no examples are given");
                 return Err(failure.hint("add `--data FILES`").into());
             }
-            (ModelFamily::Ratings, Some(_)) => {
-                let failure = CommandError::usage(
-                    "`--data` is for classifiers and regressions, and this is a model of users and items",
-                );
-                return Err(failure.hint("use `--user ID --item ID`").into());
-            }
+            (ModelFamily::Ratings, Some(files)) => return self.predict_ratings(files),
             (ModelFamily::Ratings, None) if self.wanted.is_empty() || self.user.is_empty() => {
                 let failure = CommandError::usage("no user or no item is given");
                 return Err(failure.hint("use `--user ID --item ID`").into());
@@ -282,12 +361,54 @@ impl PredictArgs {
     }
 }
 
+/// Refuses a table of results where there is only one result.
+fn refuse_table(table: &TableArg, flag: &str) -> anyhow::Result<()> {
+    if !table.is_given() {
+        return Ok(());
+    }
+    let failure = CommandError::usage(format!("`--output` is for many results at once, and needs `{flag}`"));
+    Err(failure.hint("add it, or use `--report FILE` for JSON").into())
+}
+
 impl PredictArgs {
+    /// Predicts the ratings of pairs of user and item.
+    fn predict_ratings(&self, files: &[String]) -> anyhow::Result<ExitCode> {
+        GivenFlags::of_process().refuse(
+            &["--zero-based", "--id-column", "--report"],
+            "ratings are predicted",
+            "leave it out",
+        )?;
+        files.iter().try_for_each(|path| must_exist(path))?;
+        self.table.check()?;
+        self.common.with_model(MfModel::load, |cluster, model| {
+            batch::write_ratings(cluster, model, &self.reading, files, &self.table)
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Checks the flags for examples before they are read.
+    fn check_examples(&self) -> anyhow::Result<()> {
+        let of_ratings = ["--columns", "--duplicates"];
+        GivenFlags::of_process().refuse(&of_ratings, "the model predicts examples", "leave it out")?;
+        self.table.check()
+    }
+
+    /// Returns the table of predictions, if one was asked for.
+    fn table(&self, files: &[String], schema: Option<&InputSchema>) -> anyhow::Result<Option<PredictionTable<'_>>> {
+        if !self.table.is_given() {
+            return Ok(None);
+        }
+        let trained = schema.and_then(|schema| schema.separator.as_deref());
+        let separator = self.reading.separator.as_deref().or(trained);
+        let ids = ExampleIds::read(self.id_column.as_deref(), files, separator)?;
+        Ok(Some(PredictionTable { table: &self.table, ids }))
+    }
+
     /// Returns the options for reading examples, by the layout of the training files.
     fn options(&self, schema: Option<&InputSchema>) -> LinearReadOptions {
         LinearReadOptions {
             zero_based: self.zero_based,
-            separator: self.separator.clone(),
+            separator: self.reading.separator.clone(),
             schema: schema.cloned(),
             without_labels: true,
             ..LinearReadOptions::default()
@@ -295,8 +416,9 @@ impl PredictArgs {
     }
 
     /// Prints the predicted label of each example.
-    fn predict_classes(&self, files: &str) -> anyhow::Result<ExitCode> {
-        must_exist(files)?;
+    fn predict_classes(&self, files: &[String]) -> anyhow::Result<ExitCode> {
+        self.check_examples()?;
+        files.iter().try_for_each(|path| must_exist(path))?;
         self.common
             .with_model(LinearModel::load, |cluster, model| {
                 let read = linear_data::read(cluster, &self.options(model.input.as_ref()), files)?;
@@ -304,6 +426,10 @@ impl PredictArgs {
                 let examples = read.labelled;
                 let predicted = model.predict(cluster, &examples.features)?;
                 warn_unknown_features(model.unknown_features(cluster, &examples.features)?);
+                if let Some(table) = self.table(files, model.input.as_ref())? {
+                    return table
+                        .classes(&model.class_names(), &predicted[..examples.labels.len().min(predicted.len())]);
+                }
                 let mut text = String::new();
                 for one in predicted.iter().take(examples.labels.len()) {
                     let _ = match &one.name {
@@ -317,9 +443,30 @@ impl PredictArgs {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Prints the predicted class, quantity or cluster of each example.
+    fn predict_examples(&self, kind: ExampleModelKind, files: &[String]) -> anyhow::Result<ExitCode> {
+        self.check_examples()?;
+        files.iter().try_for_each(|path| must_exist(path))?;
+        self.common
+            .with_model(
+                |cluster, folder| kind.load(cluster, folder),
+                |cluster, model| {
+                    let predicted = model.predict(cluster, self.options(None), files)?;
+                    warn_unknown_features(predicted.unknown_features);
+                    if let Some(table) = self.table(files, model.input())? {
+                        return table.cells(predicted.titles, predicted.rows.into_iter());
+                    }
+                    self.common.write(&predicted.text(), &predicted.report)
+                },
+            )
+            .map_err(|error| ReadHints::EXAMPLES.explain(error))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
     /// Prints the predicted value of each example.
-    fn predict_values(&self, files: &str) -> anyhow::Result<ExitCode> {
-        must_exist(files)?;
+    fn predict_values(&self, files: &[String]) -> anyhow::Result<ExitCode> {
+        self.check_examples()?;
+        files.iter().try_for_each(|path| must_exist(path))?;
         self.common
             .with_model(SparseModel::load, |cluster, model| {
                 let read = linear_data::read(cluster, &self.options(model.input.as_ref()), files)?;
@@ -327,6 +474,9 @@ impl PredictArgs {
                 let examples = read.labelled;
                 let predicted = model.predict(cluster, &examples.features)?;
                 warn_unknown_features(model.unknown_features(cluster, &examples.features)?);
+                if let Some(table) = self.table(files, model.input.as_ref())? {
+                    return table.values(model.classes, &predicted[..examples.labels.len().min(predicted.len())]);
+                }
                 let mut text = String::new();
                 for one in predicted.iter().take(examples.labels.len()) {
                     let _ = writeln!(text, "{}", one.value);
@@ -353,14 +503,16 @@ Examples:
   hemiola evaluate --model model --data test.csv
   hemiola evaluate --model model --data test.csv --ranking --seen-in train.csv --event-threshold 4
   hemiola evaluate --model model --data test.libsvm
-  hemiola evaluate --model model --data docword.test.txt               perplexity and coherence of a topic model")]
+  hemiola evaluate --model model --data docword.test.txt               perplexity and coherence of a topic model
+  hemiola evaluate --model digits --data mnist                         a net, on the test set of the folder")]
 pub(crate) struct EvaluateArgs {
     #[command(flatten)]
     common: ModelArgs,
 
-    /// Files, a folder or a pattern with ratings, events, examples or documents.
-    #[arg(long, short, value_name = "FILES")]
-    data: String,
+    /// Files, folders or patterns with ratings, events, examples, documents, images or text, or `-`
+    /// for standard input.
+    #[arg(long, short, value_name = "FILES", required = true, num_args = 1..)]
+    data: Vec<String>,
 
     /// Compute the ranking metrics recall@k and NDCG@k. This is the default for a model of events.
     #[arg(long)]
@@ -387,6 +539,21 @@ pub(crate) struct EvaluateArgs {
 
 impl EvaluateArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        if nets::is_net(&self.common.model) {
+            let of_others = [
+                "--ranking",
+                "--seen-in",
+                "--event-threshold",
+                "--separator",
+                "--columns",
+                "--zero-based",
+                "--vocabulary",
+                "--format",
+            ];
+            GivenFlags::of_process().refuse(&of_others, "the model is a net", "leave it out")?;
+            let data = one_path(&self.data)?.unwrap_or_default();
+            return nets::use_net(&self.common, NetUse::Evaluate { data });
+        }
         let kind = self.common.family()?;
         self.refuse_reading_flags(kind)?;
         if kind != ModelFamily::Ratings {
@@ -395,7 +562,7 @@ impl EvaluateArgs {
                 let failure = CommandError::usage("ranking metrics need a model of users and items");
                 return Err(failure.hint("leave out --ranking, --seen-in, --event-threshold and -k").into());
             }
-            must_exist(&self.data)?;
+            self.data.iter().try_for_each(|path| must_exist(path))?;
             if kind == ModelFamily::Topics {
                 self.common
                     .with_model(LdaModel::load, |cluster, model| {
@@ -403,6 +570,18 @@ impl EvaluateArgs {
                         self.common.write(&text, &evaluation)
                     })
                     .map_err(|error| ReadHints::DOCUMENTS.explain(error))?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            if let ModelFamily::Examples(kind) = kind {
+                self.common
+                    .with_model(
+                        |cluster, folder| kind.load(cluster, folder),
+                        |cluster, model| {
+                            let (text, evaluation) = model.evaluate(cluster, self.example_options(), &self.data)?;
+                            self.common.write(&text, &evaluation)
+                        },
+                    )
+                    .map_err(|error| ReadHints::EXAMPLES.explain(error))?;
                 return Ok(ExitCode::SUCCESS);
             }
             if kind == ModelFamily::Sparse {
@@ -447,7 +626,7 @@ impl EvaluateArgs {
         let (flag, reads) = match kind {
             ModelFamily::Topics => (self.reading.given(), "documents"),
             ModelFamily::Ratings => (self.files.given(), "ratings"),
-            ModelFamily::Classes | ModelFamily::Sparse => {
+            ModelFamily::Classes | ModelFamily::Sparse | ModelFamily::Examples(_) => {
                 let given = self.files.given().filter(|flag| *flag != "--zero-based");
                 (given.or(self.reading.given().filter(|flag| *flag != "--separator")), "examples")
             }

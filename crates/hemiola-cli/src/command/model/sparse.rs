@@ -1,16 +1,20 @@
 //! `hemiola train lasso`, `elastic-net` and `logistic --penalty l1`, and evaluation of their
 //! models.
 
-use super::input_args::print_notes;
+use super::example_training::refuse_names;
+use super::input_args::{input_paths, print_notes};
 use super::linear::{ExampleFileArgs, columns_summary, confusion_table, refuse_without_data};
+use super::metric_arg::MetricArg;
 use super::progress::MetricColumns;
 use super::read_hints::ReadHints;
+use super::search::{SearchArgs, SearchInput};
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
 use super::train_defaults::TrainDefaults;
-use crate::error::{CommandError, into_cluster_error};
+use crate::error::CommandError;
 use crate::plural::counted;
 use clap::{Args, ValueEnum};
 use hemiola_array::dist::LabelledData;
+use hemiola_array::read::InputPaths;
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_models::input::InputSchema;
 use hemiola_models::linear::data::{self, LinearExamples, LinearReadOptions};
@@ -102,26 +106,36 @@ pub(super) struct PenaltyArgs {
 }
 
 impl PenaltyArgs {
-    /// Returns true if any of these flags was given.
-    pub(super) fn are_given(&self) -> bool {
-        let Self { lambda, lambda_ratio, folds, one_standard_error, standardize, no_intercept, regularization_path } =
+    /// Returns true if any of these flags was given that is for the L1 penalty alone.
+    pub(super) fn are_given_for_l1(&self) -> bool {
+        let Self { lambda, lambda_ratio, one_standard_error, standardize, no_intercept, regularization_path, .. } =
             self;
         lambda.is_some()
             || lambda_ratio.is_some()
-            || folds.is_some()
             || *one_standard_error
             || *standardize
             || *no_intercept
             || *regularization_path
+    }
+
+    /// Returns the number of folds for a cross-validation without a choice of lambda.
+    pub(super) fn count_of_folds(&self) -> anyhow::Result<Option<u32>> {
+        let Some(folds) = self.folds else { return Ok(None) };
+        match u32::try_from(folds).ok().filter(|folds| (2..=1000).contains(folds)) {
+            Some(folds) => Ok(Some(folds)),
+            None => Err(CommandError::usage(format!("`--folds {folds}` is not from 2 to 1000"))
+                .hint("5 and 10 are common")
+                .into()),
+        }
     }
 }
 
 /// Arguments of lasso and elastic net.
 #[derive(Args, Debug)]
 struct SparseArgs {
-    /// Files, a folder or a pattern with examples.
-    #[arg(long, short, value_name = "FILES")]
-    data: String,
+    /// Files, folders or patterns with examples, or `-` for standard input.
+    #[arg(long, short, value_name = "FILES", required = true, num_args = 1..)]
+    data: Vec<String>,
 
     #[command(flatten)]
     reading: ExampleFileArgs,
@@ -141,7 +155,13 @@ struct SparseArgs {
     tolerance: f64,
 
     #[command(flatten)]
+    metric: MetricArg,
+
+    #[command(flatten)]
     common: TrainArgs,
+
+    #[arg(skip)]
+    search: Option<SearchArgs>,
 }
 
 /// Schedule of coordinate updates.
@@ -195,12 +215,24 @@ impl UpdateOrderArgs {
 }
 
 impl TrainLasso {
+    /// Searches settings instead of training once.
+    pub(super) fn search(mut self, search: SearchArgs) -> anyhow::Result<ExitCode> {
+        self.sparse.search = Some(search);
+        self.execute()
+    }
+
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
         self.sparse.execute(1.0)
     }
 }
 
 impl TrainElasticNet {
+    /// Searches settings instead of training once.
+    pub(super) fn search(mut self, search: SearchArgs) -> anyhow::Result<ExitCode> {
+        self.sparse.search = Some(search);
+        self.execute()
+    }
+
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
         self.sparse.execute(self.l1_ratio)
     }
@@ -208,16 +240,19 @@ impl TrainElasticNet {
 
 impl SparseArgs {
     fn execute(&self, ratio: f64) -> anyhow::Result<ExitCode> {
-        let Self { data, reading, validation, penalty, order, tolerance, common } = self;
-        let (loss, schedule) = (SparseLoss::Squared, order.schedule());
+        let Self { data, reading, validation, penalty, order, tolerance, metric, common, search } = self;
+        let (schedule, tolerance, search) = (order.schedule(), *tolerance, search.as_ref());
+        let loss = SparseLoss::Squared;
         SparseTrainCommand {
-            data: Some(data),
+            data,
             reading,
             validation,
             penalty,
             schedule,
-            tolerance: *tolerance,
+            tolerance,
+            metric,
             common,
+            search,
             loss,
             ratio,
         }
@@ -227,14 +262,17 @@ impl SparseArgs {
 
 /// Training run of a sparse regression, as specified by flags.
 pub(super) struct SparseTrainCommand<'a> {
-    /// Files with examples; synthetic examples if `None`.
-    pub(super) data: Option<&'a str>,
+    /// Files with examples; synthetic examples if there are none.
+    pub(super) data: &'a [String],
     pub(super) reading: &'a ExampleFileArgs,
     pub(super) validation: &'a str,
     pub(super) penalty: &'a PenaltyArgs,
     pub(super) schedule: Option<CoordinateSchedule>,
     pub(super) tolerance: f64,
+    pub(super) metric: &'a MetricArg,
     pub(super) common: &'a TrainArgs,
+    /// Searches settings instead of training once.
+    pub(super) search: Option<&'a SearchArgs>,
     pub(super) loss: SparseLoss,
     pub(super) ratio: f64,
 }
@@ -242,6 +280,7 @@ pub(super) struct SparseTrainCommand<'a> {
 impl SparseTrainCommand<'_> {
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
         refuse_without_data(self.data)?;
+        self.reading.check()?;
         let (share, penalty) = (self.validation.parse::<f64>().ok(), self.penalty);
         let builder = SparseRegression::builder(self.loss);
         let builder = match self.schedule {
@@ -259,9 +298,9 @@ impl SparseTrainCommand<'_> {
             .limits(self.common.limits())
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
-        self.common.check(settings.settings().kind(), settings.settings())?;
+        self.common.check(settings.settings().kind(), settings.settings(), self.search.is_some())?;
         let validation_files = share.is_none().then_some(self.validation);
-        self.data.into_iter().chain(validation_files).try_for_each(must_exist)?;
+        self.data.iter().map(String::as_str).chain(validation_files).try_for_each(must_exist)?;
         self.common.run(|cluster| {
             let trained = self.train(cluster, &settings, share.is_none());
             trained.map_err(|error| ReadHints::EXAMPLES.explain_in_cluster(error))
@@ -271,10 +310,11 @@ impl SparseTrainCommand<'_> {
     fn train(&self, cluster: &Cluster, settings: &SparseRegression, from_files: bool) -> Result<u8> {
         let start = cluster.env().now();
         let lock = self.common.lock_output(cluster)?;
-        let (examples, schema) = self.read(cluster, self.data, None)?;
-        let valid = if from_files { Some(self.read(cluster, Some(self.validation), Some(&schema))?.0) } else { None };
+        let (examples, schema) = self.read(cluster, input_paths(self.data), None)?;
+        let valid =
+            if from_files { Some(self.read(cluster, Some(self.validation.into()), Some(&schema))?.0) } else { None };
         let columns_read = columns_summary(&schema);
-        let settings = &settings.clone().with_input(self.data.is_some().then_some(schema));
+        let settings = &settings.clone().with_input((!self.data.is_empty()).then_some(schema));
         let [_, columns] = examples.features.shape().extents();
         let validation = match (&valid, settings.settings().validation) {
             (Some(valid), _) => format!(", {} for validation", valid.labels.len()),
@@ -306,7 +346,14 @@ impl SparseTrainCommand<'_> {
             limits: &settings.settings().limits,
             lock,
         };
+        if let Some(search) = self.search {
+            let (validation, share) = (valid.as_ref(), settings.settings().validation);
+            let metric = self.metric.metric;
+            let input = SearchInput { estimator: &chosen, data: &examples, validation, share, metric };
+            return search.run(cluster, self.common, &input, prepared);
+        }
         self.common.fit(cluster, prepared, |options| {
+            let options = self.metric.apply(options);
             let Fit { model, mut report, .. } = chosen.fit_with(cluster, &examples, valid.as_ref(), options)?;
             // An interrupted run ends at once, without a path.
             let path = if self.penalty.regularization_path && !report.result.stopped_by_callback() {
@@ -326,18 +373,14 @@ impl SparseTrainCommand<'_> {
     fn read(
         &self,
         cluster: &Cluster,
-        pattern: Option<&str>,
+        paths: Option<InputPaths>,
         trained: Option<&InputSchema>,
     ) -> Result<(LabelledData, InputSchema)> {
         let trained = trained.map(|schema| (&[][..], schema));
+        let held_out = if trained.is_none() { self.validation.parse().unwrap_or(0.0) } else { 0.0 };
         let LinearExamples { labelled, names, schema, .. } =
-            self.reading.read(cluster, pattern, trained, self.common)?;
-        if let [first, ..] = &names[..] {
-            let failure = CommandError::usage(format!("the labels of the examples are names, such as `{first}`"));
-            return Err(into_cluster_error(
-                failure.hint("this model needs numeric labels; write two classes as two different numbers").into(),
-            ));
-        }
+            self.reading.read(cluster, paths, trained, (held_out, self.common))?;
+        refuse_names(&names)?;
         Ok((labelled, schema))
     }
 }
@@ -347,7 +390,7 @@ pub(super) fn evaluate(
     cluster: &Cluster,
     model: &SparseModel,
     options: LinearReadOptions,
-    files: &str,
+    files: &[String],
 ) -> anyhow::Result<(String, SparseEvaluation)> {
     let examples = data::read(cluster, &LinearReadOptions { schema: model.input.clone(), ..options }, files)?;
     print_notes(&examples.notes);

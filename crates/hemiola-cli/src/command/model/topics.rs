@@ -52,8 +52,8 @@ pub(crate) struct TopicsArgs {
     csv: bool,
 
     /// Files with documents, in which the coherence (NPMI) of each topic is computed.
-    #[arg(long, short, value_name = "FILES")]
-    data: Option<String>,
+    #[arg(long, short, value_name = "FILES", num_args = 1..)]
+    data: Vec<String>,
 
     /// File for the arguments of `pyLDAvis.prepare`, with the topics of the documents in --data.
     #[arg(long, value_name = "FILE", requires = "data")]
@@ -98,9 +98,10 @@ impl TopicsArgs {
 
     fn print(&self, cluster: &Cluster, model: &LdaModel) -> anyhow::Result<()> {
         let mut coherence = vec![None; model.topics()];
-        if let Some(pattern) = &self.data {
-            super::train_args::must_exist(pattern)?;
-            let known = data::read_for_model(cluster, &self.files.options_for(pattern, model)?, pattern, model)?;
+        if !self.data.is_empty() {
+            self.data.iter().try_for_each(|path| super::train_args::must_exist(path))?;
+            let options = self.files.options_for(&self.data, model)?;
+            let known = data::read_for_model(cluster, &options, &self.data, model)?;
             coherence = model.coherence(cluster, &known.corpus, COHERENCE_WORDS)?;
             if let Some(target) = &self.pyldavis {
                 write_pyldavis(cluster, model, &known, target)?;

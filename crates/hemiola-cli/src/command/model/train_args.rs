@@ -9,11 +9,11 @@ use super::progress::{MetricColumns, ProgressPrinter, TrainingBar};
 use crate::arguments::GivenFlags;
 use crate::error::{CommandError, into_cluster_error};
 use crate::plural::counted;
-use crate::{output, report, shell, suggest};
+use crate::{Invocation, output, report, shell, suggest};
 use clap::Args;
-use hemiola_array::BadLine;
-use hemiola_array::read::InputFile;
+use hemiola_array::read::{InputFile, is_stream};
 use hemiola_array::save::{PartWriter, SaveLock};
+use hemiola_array::{BadLine, Error as ArrayError};
 use hemiola_cluster::{Cluster, Interrupt, MAX_WORKERS, Result};
 use hemiola_models::training::{
     CheckpointInterval, Checkpoints, FitOptions, TrainingLimits, TrainingReport, check_checkpoints, check_same_values,
@@ -130,6 +130,26 @@ impl TrainArgs {
         }
     }
 
+    /// Returns true on the peer that prints progress lines.
+    pub(super) fn prints_lines(&self, cluster: &Cluster) -> bool {
+        self.prints_progress() && cluster.is_root()
+    }
+
+    /// Returns the folder of the trained model, if one is given.
+    pub(super) fn output(&self) -> Option<&Path> {
+        self.output.as_deref()
+    }
+
+    /// Returns the target of the report, if one is given.
+    pub(super) fn report_target(&self) -> Option<&Path> {
+        self.report.as_deref()
+    }
+
+    /// Returns true if a run is to be resumed.
+    pub(super) fn resumes(&self) -> bool {
+        self.resume
+    }
+
     /// Returns folder and interval of checkpoints, if `--output` is given.
     pub(super) fn checkpoints(&self) -> Option<Checkpoints> {
         let checkpoints = Checkpoints::new(self.output.as_ref()?).resume(self.resume);
@@ -140,8 +160,10 @@ impl TrainArgs {
     }
 
     /// Checks, before training starts, that results can be written and that a resume is possible.
-    pub(super) fn check(&self, model: &str, settings: &impl Serialize) -> anyhow::Result<()> {
-        if let (Some(output), Some(checkpoints)) = (&self.output, self.checkpoints()) {
+    /// A `search` is resumed from a folder of its own.
+    pub(super) fn check(&self, model: &str, settings: &impl Serialize, search: bool) -> anyhow::Result<()> {
+        let checkpoints = self.checkpoints().map(|all| if search { all.resume(false) } else { all });
+        if let (Some(output), Some(checkpoints)) = (&self.output, checkpoints) {
             if !PartWriter::accepts(output) {
                 let message = format!("`{}` exists and is not a saved model", output.display());
                 return Err(CommandError::usage(message)
@@ -166,13 +188,14 @@ impl TrainArgs {
     /// Runs `program` on the requested peers. Its result is the exit code.
     pub(super) fn run(&self, program: impl FnOnce(&Cluster) -> Result<u8>) -> anyhow::Result<ExitCode> {
         if let Some(peers) = self.peers
-            && let Some(code) = hemiola_cluster::launch::respawn_with(|launcher| {
+            && let Some(code) = Invocation::current().respawn(|launcher| {
                 // As in one process, a closed pipe does not stop training, and JSON stays JSON.
                 launcher
                     .peers(peers as usize)
                     .ignore_closed_output(true)
                     .merge_errors(true)
                     .unprefixed_root(self.reports_to_stdout())
+                    .root_stdin(GivenFlags::of_process().read_standard_input())
             })?
         {
             return Ok(code);
@@ -256,7 +279,7 @@ impl TrainArgs {
             return "nothing was saved; with `--output DIR` training can be resumed".to_owned();
         }
         let resume = (!self.resume).then(|| "--resume".into());
-        let command = shell::line(std::env::args_os().chain(resume));
+        let command = shell::line(Invocation::current().words().chain(resume));
         // Under another launcher only the peer's own command line is known.
         let foreign = cluster.size() > 1 && self.peers.is_none();
         let before = if foreign { ", with the same launcher before it" } else { "" };
@@ -264,16 +287,37 @@ impl TrainArgs {
     }
 }
 
-/// Checks that files exist, before peers are launched. URLs are checked by the reader.
+/// Checks that files exist, before peers are launched. URLs, and streams, which can be read once
+/// only, are checked by the reader.
 pub(super) fn must_exist(pattern: &str) -> anyhow::Result<()> {
-    if pattern.contains("://") {
+    let folder = || Path::new(pattern).is_dir() && InputFile::find_below(Path::new(pattern)).is_ok();
+    if pattern.contains("://") || is_stream(pattern) {
         return Ok(());
     }
-    InputFile::find(pattern).map(drop).map_err(|error| {
-        let hint = suggest::path_hint(Path::new(pattern));
-        CommandError::array(&error, hint.as_deref().unwrap_or("`hemiola data describe FILE` shows what can be read"))
-            .into()
-    })
+    match InputFile::find(pattern) {
+        Ok(_) => Ok(()),
+        Err(ArrayError::NoFiles { .. }) if folder() => Ok(()),
+        Err(error) => Err(CommandError::array(&error, &missing_hint(pattern, &error)).into()),
+    }
+}
+
+/// Returns the hint for files that were not found, or that are none.
+fn missing_hint(pattern: &str, error: &ArrayError) -> String {
+    let path = Path::new(pattern);
+    if let Some(near) = suggest::path_hint(path) {
+        return near;
+    }
+    match error {
+        // A comma is part of a path unless the parts are files of their own.
+        _ if pattern.contains(',') && pattern.split(',').all(|part| Path::new(part).exists()) => {
+            format!("separate several files by spaces: `--data {}`", pattern.replace(',', " "))
+        }
+        ArrayError::BadFile { .. } => "`hemiola data describe FILE` shows what can be read".to_owned(),
+        _ => match std::env::current_dir() {
+            Ok(folder) if path.is_relative() => format!("paths are relative to `{}`", folder.display()),
+            _ => "`--data` takes files, folders, quoted patterns, and `-` for standard input".to_owned(),
+        },
+    }
 }
 
 /// Parses a finite number.

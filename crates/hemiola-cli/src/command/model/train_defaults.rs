@@ -52,8 +52,8 @@ impl TrainDefaults {
         epochs_aliases: &["iterations", "max-iter"],
         patience: "3",
         improves: "of the validation metric",
-        target: "the RMSE or, with --loss logistic, the log loss is at most X; with --loss one-class, when NDCG@10 \
-                 is at least X. It is that of the validation set if there is one",
+        target: "the RMSE or, with --loss logistic, the log loss is at most X; with --loss one-class or bpr, when \
+                 NDCG@10 is at least X. It is that of the validation set if there is one",
         resume: SAME_BITS,
         tolerance: "",
         tolerance_if: &[],
@@ -82,6 +82,42 @@ impl TrainDefaults {
     /// Logistic regression, with either penalty.
     pub(super) const LOGISTIC: Self =
         Self { epochs_if: &[with_l1("1000")], tolerance_if: &[with_l1("1e-6")], ..Self::SVM };
+
+    /// Factorization machine.
+    pub(super) const FM: Self = Self {
+        epochs: "10",
+        patience: "3",
+        improves: "of the validation metric (only with a validation set)",
+        target: "the log loss or, with --loss squared, the RMSE is at most X. It is that of the validation set if \
+                 there is one",
+        batch_size: "64",
+        words: &[(
+            "zero_based",
+            "Feature indices of LIBSVM files count from 0 [default: if the index 0 occurs, as libFM writes files]",
+        )],
+        ..Self::MF
+    };
+
+    /// Ridge regression and least squares.
+    pub(super) const RIDGE: Self = Self { epochs: "1000", tolerance: "1e-8", resume: SAME_BITS, ..Self::SVM };
+
+    /// Softmax regression.
+    pub(super) const SOFTMAX: Self = Self { tolerance: "1e-5", ..Self::SVM };
+
+    /// K-means.
+    pub(super) const KMEANS: Self = Self {
+        epochs: "300",
+        patience: "0",
+        improves: "of the inertia of the validation set",
+        target: "the inertia is at most X. It is that of the validation set if there is one",
+        tolerance: "1e-6",
+        batch_size: "0",
+        words: &[(
+            "label",
+            "Separated values: column to leave out, such as a known class, by name or number [default: none]",
+        )],
+        ..Self::SVM
+    };
 
     /// Lasso and elastic net.
     pub(super) const SPARSE: Self = Self {
@@ -164,10 +200,17 @@ mod tests {
     use crate::CommandLine;
     use crate::arguments::definition;
     use clap::{ArgMatches, FromArgMatches as _};
+    use hemiola_models::fm::{FmLoss, FmSettings};
+    use hemiola_models::kmeans::KMeansSettings;
     use hemiola_models::mf::MfLoss;
+    use hemiola_models::ridge::RidgeSettings;
+    use hemiola_models::softmax::SoftmaxSettings;
     use hemiola_models::sparse::{CoordinateSchedule, SparseLoss};
     use hemiola_models::training::TrainingLimits;
-    use hemiola_models::{Estimator as _, LinearClassifier, MatrixFactorization, SparseRegression, TopicModelling};
+    use hemiola_models::{
+        Estimator as _, FactorizationMachine, KMeans, LinearClassifier, MatrixFactorization, RidgeRegression,
+        SoftmaxRegression, SparseRegression, TopicModelling,
+    };
 
     /// Arguments of `hemiola train MODEL FLAGS`, with the help of the command.
     fn train(flags: &str) -> (ArgMatches, String) {
@@ -188,12 +231,16 @@ mod tests {
 
     #[test]
     fn the_stopping_defaults_are_those_of_the_library() {
-        let limits: [(&str, TrainingLimits); 6] = [
+        let limits: [(&str, TrainingLimits); 10] = [
             ("mf", MatrixFactorization::builder().build().unwrap().settings().limits.clone()),
             ("svm", svm().settings().limits.clone()),
             ("logistic", svm().settings().limits.clone()),
             ("logistic --penalty l1", sparse().settings().limits.clone()),
             ("lasso --data x", sparse().settings().limits.clone()),
+            ("fm", fm().limits.clone()),
+            ("ridge", ridge().limits.clone()),
+            ("softmax", softmax().limits.clone()),
+            ("kmeans", kmeans().limits.clone()),
             ("lda", TopicModelling::builder(10).build().unwrap().settings().limits.clone()),
         ];
         for (flags, expected) in limits {
@@ -206,10 +253,29 @@ mod tests {
         assert_eq!(tolerance("svm").to_bits(), svm().settings().tolerance.to_bits());
         assert_eq!(tolerance("lasso --data x").to_bits(), sparse().settings().tolerance.to_bits());
         assert_eq!(tolerance("logistic --penalty l1").to_bits(), sparse().settings().tolerance.to_bits());
+        assert_eq!(tolerance("ridge").to_bits(), ridge().tolerance.to_bits());
+        assert_eq!(tolerance("softmax").to_bits(), softmax().tolerance.to_bits());
+        assert_eq!(tolerance("kmeans").to_bits(), kmeans().tolerance.to_bits());
     }
 
     fn svm() -> LinearClassifier {
         LinearClassifier::builder(hemiola_models::linear::LinearLoss::SquaredHinge).build().unwrap()
+    }
+
+    fn fm() -> FmSettings {
+        FactorizationMachine::builder(FmLoss::Logistic).build().unwrap().settings().clone()
+    }
+
+    fn ridge() -> RidgeSettings {
+        RidgeRegression::builder().build().unwrap().settings().clone()
+    }
+
+    fn softmax() -> SoftmaxSettings {
+        SoftmaxRegression::builder().build().unwrap().settings().clone()
+    }
+
+    fn kmeans() -> KMeansSettings {
+        KMeans::builder(8).build().unwrap().settings().clone()
     }
 
     fn sparse() -> SparseRegression {
@@ -221,11 +287,31 @@ mod tests {
         let mf = |loss| MatrixFactorization::builder().loss(loss).build().unwrap().settings().clone();
         let (squared, one_class, order) = (mf(MfLoss::Squared), mf(MfLoss::OneClass), CoordinateSchedule::default());
         let stated = [
-            ("mf", "--l2", format!("[default: {}; {} with --loss one-class]", squared.l2, one_class.l2)),
+            ("mf", "--l2", {
+                let bpr = mf(MfLoss::Bpr).l2;
+                format!("[default: {}; {} with --loss one-class, {bpr} with --loss bpr]", squared.l2, one_class.l2)
+            }),
             ("mf", "--learning-rate", format!("[default: {}]", squared.learning_rate)),
             ("mf", "--unobserved-weight", format!("[default: {}]", one_class.unobserved_weight)),
             ("mf", "--frequency-exponent", format!("[default: {}]", one_class.frequency_exponent)),
             ("mf", "--rank", format!("[default: {}]", squared.rank)),
+            ("fm", "--rank", format!("[default: {}]", fm().rank)),
+            ("fm", "--l2-linear", format!("[default: {:.5}]", fm().l2_linear)),
+            ("fm", "--l2-factors", format!("[default: {}]", fm().l2_factors)),
+            ("fm", "--learning-rate", format!("[default: {}]", fm().learning_rate)),
+            ("fm", "--normalize", {
+                let squared = FactorizationMachine::builder(FmLoss::Squared).build().unwrap();
+                format!("[default: {}; {} with --loss squared]", fm().normalize, squared.settings().normalize)
+            }),
+            ("fm", "--batch-size", format!("[default: {}]", fm().batch_size)),
+            ("fm", "--validation", format!("[default: {}]", fm().validation)),
+            ("ridge", "--alpha", format!("[default: {}]", ridge().alpha)),
+            ("ridge", "--validation", format!("[default: {}]", ridge().validation)),
+            ("softmax", "--c", format!("[default: {}]", softmax().c)),
+            ("softmax", "--validation", format!("[default: {}]", softmax().validation)),
+            ("kmeans", "--batch-size", format!("[default: {}]", kmeans().batch_size)),
+            ("svm", "--validation", format!("[default: {}]", svm().settings().validation)),
+            ("lasso --data x", "--validation", format!("[default: {}]", sparse().settings().validation)),
             ("svm", "--bias", format!("[default: {}]", svm().settings().bias)),
             ("svm", "--rounds", format!("[default: {}]", svm().settings().rounds)),
             ("lasso --data x", "--concurrent", format!("[default: {}]", order.concurrent)),
@@ -249,6 +335,10 @@ mod tests {
             ("logistic -C 0.5 --max-iter 9", "logistic --c 0.5 --epochs 9"),
             ("lasso --data x --alpha 0.2", "lasso --data x --lambda 0.2"),
             ("lasso --data x --cv 5", "lasso --data x --folds 5"),
+            ("fm --factors 8 --lr 0.05 --l2 0.001", "fm --rank 8 --learning-rate 0.05 --l2-factors 0.001"),
+            ("ridge --l2 3 --tol 0.1 --max-iter 9", "ridge --alpha 3 --tolerance 0.1 --epochs 9"),
+            ("softmax -C 3 --random-state 2", "softmax --c 3 --seed 2"),
+            ("kmeans --n-clusters 5 --max-iter 3", "kmeans -k 5 --epochs 3"),
         ];
         for (theirs, ours) in same {
             // The parsed commands have all values in their debug format.
@@ -276,7 +366,8 @@ mod tests {
             let found = (value(flags, "learning_rate"), value(flags, "weight_decay"));
             assert_eq!(found, (rate, decay), "{flags}");
         }
-        for (model, size) in [("mlp", 64), ("resnet", 64), ("lstm", 32), ("transformer", 32), ("ncf", 256)] {
+        for (model, size) in [("mlp", 64), ("resnet", 64), ("lstm", 32), ("transformer", 32), ("gpt", 32), ("ncf", 256)]
+        {
             let (matches, help) = train(model);
             assert_eq!(matches.get_one::<u32>("batch_size"), Some(&size), "{model}");
             assert!(flag_help(&help, "--batch-size").contains(&format!("[default: {size}]")), "{model}: {help}");

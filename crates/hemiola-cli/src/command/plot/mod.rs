@@ -9,6 +9,7 @@ mod metric;
 mod regularization;
 mod repetitions;
 mod report_file;
+mod search;
 mod topics;
 
 use crate::arguments::GivenFlags;
@@ -65,13 +66,14 @@ const PIXELS_PER_UNIT: f64 = 2.0;
 #[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
 pub(crate) struct PlotArgs {
-    /// Reports written with `--report` by `hemiola train`, `evaluate` or `topics`, or `-` for
-    /// standard input.
+    /// Reports written with `--report` by `hemiola train`, `search`, `evaluate` or `topics`, or `-`
+    /// for standard input.
     #[arg(required = true, value_name = "REPORT")]
     reports: Vec<PathBuf>,
 
     /// Output file, ending with `.svg` or `.png`, or `-` for SVG on standard output [default:
-    /// convergence.svg, confusion.svg, topics.svg or regularization-path.svg, by content].
+    /// convergence.svg, confusion.svg, topics.svg, search.svg or regularization-path.svg, by
+    /// content].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -236,6 +238,11 @@ impl PlotArgs {
                 let of = if classes == 1 { "1 class".to_owned() } else { format!("{classes} classes") };
                 let plot = confusion(&matrix).title(title);
                 Ok(prepared(PlottedFigure::Confusion(plot), file, format!("the confusion matrix of {of}")))
+            }
+            Some(PlottedReport::Search(report)) => {
+                let file = only("search.svg", "a search")?;
+                let summary = format!("the search of {}", counted(report.trials.len(), "trial"));
+                Ok(prepared(PlottedFigure::Chart(search::chart(&report).title(title)), file, summary))
             }
             Some(PlottedReport::Run(_)) | None if self.regularization_path => {
                 let file = only("regularization-path.svg", "a regularization path")?;

@@ -1,10 +1,11 @@
-//! Plottable contents of reports: of `hemiola train`, `evaluate` and `topics`.
+//! Plottable contents of reports: of `hemiola train`, `search`, `evaluate` and `topics`.
 //!
 //! The content of a file tells its kind. Reports of other versions and models are accepted: only
 //! what is plotted is read, and a metric may be missing, or null if it was not finite.
 
 use crate::error::CommandError;
 use hemiola_models::linear::ConfusionMatrix;
+use hemiola_models::selection::SearchReport;
 use hemiola_models::sparse::RegularizationReport;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -22,6 +23,8 @@ pub(super) enum PlottedReport {
     Run(Box<PlottedRun>),
     /// Report of `hemiola evaluate` for a classifier.
     Evaluation(ConfusionMatrix),
+    /// Report of `hemiola search`.
+    Search(Box<SearchReport>),
     /// Report of `hemiola topics`.
     Topics(Vec<ReportedTopic>),
 }
@@ -187,6 +190,9 @@ impl PlottedReport {
                 return Err(refused(message).into());
             }
             return Ok(Self::Evaluation(matrix));
+        }
+        if value.get("trials").is_some() {
+            return Ok(Self::Search(Box::new(typed(name, "a report of a search", value)?)));
         }
         if value.get("metrics").is_some() && value.get("progress").is_none() {
             let message = format!("`{name}` is an evaluation without a confusion matrix");

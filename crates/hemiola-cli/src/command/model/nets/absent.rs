@@ -1,5 +1,7 @@
 //! The net commands in a build without the feature `nets`: they say how to enable them.
 
+use super::super::serving::ModelArgs;
+use super::NetUse;
 use crate::error::CommandError;
 use clap::Args;
 use std::ffi::OsString;
@@ -19,12 +21,23 @@ pub(crate) struct NetsDisabled {
 impl NetsDisabled {
     #[expect(clippy::unused_self, reason = "same signature as the commands of a build with nets")]
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        let failure = CommandError::usage("this build has no nets, because Burn takes minutes to compile");
-        Err(failure.hint("build with `cargo build --release --features nets`").into())
+        Err(refusal().into())
     }
 }
 
+/// Refuses the use of a saved net.
+pub(in super::super) fn use_net(_common: &ModelArgs, _use: NetUse<'_>) -> anyhow::Result<ExitCode> {
+    Err(refusal().into())
+}
+
+fn refusal() -> CommandError {
+    let failure = CommandError::usage("this build has no nets, because Burn takes minutes to compile");
+    failure.hint("build with `cargo build --release --features nets`")
+}
+
+pub(crate) use NetsDisabled as GenerateArgs;
 pub(crate) use NetsDisabled as TrainCnn;
+pub(crate) use NetsDisabled as TrainGpt;
 pub(crate) use NetsDisabled as TrainLstm;
 pub(crate) use NetsDisabled as TrainMlp;
 pub(crate) use NetsDisabled as TrainNcf;

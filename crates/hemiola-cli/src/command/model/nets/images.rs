@@ -9,7 +9,8 @@ use crate::suggest;
 use clap::Args;
 use hemiola_nn::data::synthetic::SyntheticImages;
 use hemiola_nn::data::{Dataset as _, ImageDataset};
-use hemiola_nn::models::{CnnConfig, MlpConfig, ResnetConfig};
+use hemiola_nn::models::{CnnConfig, MlpConfig, ResnetConfig, ResnetPreset};
+use hemiola_nn::saved::NetInput;
 use hemiola_nn::training::NetMetric;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -71,8 +72,8 @@ impl ImageArgs {
             train.classes()
         );
         let shape = vec![train.len(), channels, rows, columns];
-        let config = config(&train);
-        Ok(NetData { train, valid: Some(valid), headline, config, sequence_length: 1, shape })
+        let (config, input) = (config(&train), NetInput::from(&train));
+        Ok(NetData { train, valid: Some(valid), headline, config, input, sequence_length: 1, shape })
     }
 }
 
@@ -218,6 +219,12 @@ pub(crate) struct TrainResnet {
 
 #[derive(Args, Debug, Serialize)]
 struct ResnetSizes {
+    /// Known network, in place of --blocks and --stages: `resnet18` or `resnet50`, with group
+    /// normalization. Images below 64 x 64 are not reduced before the first stage.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["blocks", "stages"])]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preset: Option<ResnetPreset>,
+
     /// Residual blocks per stage: 3 for ResNet-20, 5 for ResNet-32, 9 for ResNet-56.
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
     blocks: u32,
@@ -236,12 +243,16 @@ impl TrainResnet {
             return Err(failure.hint("for example `--stages 16,32,64`").into());
         }
         let load = || {
-            images_args.load([3, 32, 32], 1000, common.seed, |images| ResnetConfig {
-                image_channels: images.shape()[0],
-                stages: sizes.stages.iter().map(|channels| *channels as usize).collect(),
-                blocks: sizes.blocks as usize,
-                classes: images.classes(),
-                seed: common.seed,
+            images_args.load([3, 32, 32], 1000, common.seed, |images| match sizes.preset {
+                Some(preset) => preset.config(images.shape(), images.classes(), common.seed),
+                None => ResnetConfig {
+                    image_channels: images.shape()[0],
+                    stages: sizes.stages.iter().map(|channels| *channels as usize).collect(),
+                    blocks: sizes.blocks as usize,
+                    classes: images.classes(),
+                    seed: common.seed,
+                    ..ResnetConfig::default()
+                },
             })
         };
         let kind = NetKind { name: "resnet", metric: METRIC };

@@ -27,7 +27,7 @@ Exit codes:
 /// Parser of `--strategy`: any text, with the names of the built-in strategies for completion.
 const STRATEGY: NamedValueParser<String> = NamedValueParser::new(
     |text| Ok(text.to_owned()),
-    || StrategyBuilder::ALL.iter().map(ToString::to_string).collect(),
+    || StrategyBuilder::all().map(|builder| builder.to_string()).collect(),
 );
 
 /// Sets the defaults that depend on the optimizer.
@@ -82,8 +82,9 @@ pub(super) struct NetArgs {
     clip_norm: Option<f64>,
 
     /// Synchronization strategy: parameter-server, balanced, partitioned, all-reduce, poseidon,
-    /// parallax, byteps, cheapest, or a file with a strategy [default: cheapest; with --resume, the
-    /// strategy of the checkpoint]
+    /// parallax, byteps, cheapest, tables of a parameter server (bsp, ssp:STEPS, async), gossip
+    /// averaging (notify-ack, gossip-bsp, gossip-async), or a file with a strategy [default:
+    /// cheapest; with --resume, the strategy of the checkpoint]
     #[arg(long, value_name = "NAME|FILE", value_parser = STRATEGY, hide_possible_values = true, help_heading = "Cluster")]
     strategy: Option<String>,
 

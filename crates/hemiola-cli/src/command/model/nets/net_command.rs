@@ -11,6 +11,7 @@ use hemiola_core::Rank;
 use hemiola_nn::Trainer;
 use hemiola_nn::data::Dataset;
 use hemiola_nn::models::{Device, NeuralNet};
+use hemiola_nn::saved::{NetArchitecture, NetDescription, NetInput};
 use hemiola_nn::trace::chrome_trace;
 use hemiola_nn::training::{ClusterInfo, NetFit, NetMetric, check_checkpoints};
 use serde::Serialize;
@@ -34,6 +35,8 @@ pub(super) struct NetData<E, C> {
     pub(super) headline: String,
     /// Configuration of the net that fits the data.
     pub(super) config: C,
+    /// Meaning of the numbers that the net takes and gives, kept in its folder.
+    pub(super) input: NetInput,
     /// Words per example; 1 if an example is not a sequence.
     pub(super) sequence_length: usize,
     pub(super) shape: Vec<usize>,
@@ -49,7 +52,7 @@ pub(super) struct NetCommand<'a> {
 impl NetCommand<'_> {
     /// Trains the net that `init` builds from the configuration of `load`. `sizes` are the flags of
     /// the net, which must not change on resume.
-    pub(super) fn execute<N, E, C: Serialize + NetSize>(
+    pub(super) fn execute<N, E, C: Clone + Into<NetArchitecture> + NetSize>(
         &self,
         sizes: &impl Serialize,
         load: impl FnOnce() -> anyhow::Result<NetData<E, C>>,
@@ -78,6 +81,8 @@ impl NetCommand<'_> {
             let loading = cluster.env().now() - start;
             let columns = MetricColumns { metric: kind.metric.target().name, unit: "examples" };
             let prepared = PreparedTraining { headline, loading, columns, limits: &limits, lock };
+            let architecture = loaded.config.clone().into();
+            let description = NetDescription { architecture, input: loaded.input };
             common.fit(cluster, prepared, |options| {
                 let fit = NetFit::new(&loaded.train, &device)
                     .name(kind.name)
@@ -88,6 +93,7 @@ impl NetCommand<'_> {
                     .seed(common.seed)
                     .limits(limits.clone())
                     .settings(&settings)
+                    .description(description)
                     .shape(loaded.shape.clone());
                 let net = init(&loaded.config, &device.clone().autodiff());
                 let mut trainer = Trainer::builder(cluster, net, net_settings.optimizer())

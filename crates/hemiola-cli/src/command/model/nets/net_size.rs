@@ -5,7 +5,7 @@
 //! is small beside them.
 
 use hemiola_models::memory::ensure_available;
-use hemiola_nn::models::{CnnConfig, LstmConfig, MlpConfig, NcfConfig, ResnetConfig, TransformerConfig};
+use hemiola_nn::models::{CnnConfig, GptConfig, LstmConfig, MlpConfig, NcfConfig, ResnetConfig, TransformerConfig};
 
 /// Bytes per parameter: weight, gradient and two moments of the optimizer, in single precision.
 const BYTES_PER_PARAMETER: u128 = 16;
@@ -62,6 +62,14 @@ impl NetSize for TransformerConfig {
     fn parameters(&self) -> u128 {
         let Self { vocabulary_size, context_length, embedding_size, blocks, .. } = *self;
         let embeddings = dense(&[2 * vocabulary_size + context_length, embedding_size]);
+        embeddings + 12 * blocks as u128 * dense(&[embedding_size, embedding_size])
+    }
+}
+
+impl NetSize for GptConfig {
+    fn parameters(&self) -> u128 {
+        let Self { vocabulary_size, context_length, embedding_size, blocks, .. } = *self;
+        let embeddings = dense(&[vocabulary_size + context_length, embedding_size]);
         embeddings + 12 * blocks as u128 * dense(&[embedding_size, embedding_size])
     }
 }

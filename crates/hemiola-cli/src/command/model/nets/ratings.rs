@@ -10,6 +10,7 @@ use hemiola_core::Seed;
 use hemiola_nn::data::synthetic::SyntheticRatings;
 use hemiola_nn::data::{Dataset as _, RatingDataset};
 use hemiola_nn::models::NcfConfig;
+use hemiola_nn::saved::NetInput;
 use hemiola_nn::training::NetMetric;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -121,7 +122,7 @@ impl TrainNcf {
             mean_rating: train.mean() as f32,
             seed,
         };
-        let extents = vec![train.users(), train.items()];
-        Ok(NetData { train, valid, headline, config, sequence_length: 1, shape: extents })
+        let (extents, input) = (vec![train.users(), train.items()], NetInput::from(&train));
+        Ok(NetData { train, valid, headline, config, input, sequence_length: 1, shape: extents })
     }
 }

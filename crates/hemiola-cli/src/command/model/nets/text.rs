@@ -7,18 +7,19 @@ use super::net_command::{NetCommand, NetData, NetKind};
 use crate::error::CommandError;
 use clap::Args;
 use hemiola_nn::data::synthetic::SyntheticText;
-use hemiola_nn::data::{Dataset as _, TextDataset};
+use hemiola_nn::data::{Dataset as _, TextDataset, TextVocabulary};
 use hemiola_nn::models::{LstmConfig, TransformerConfig};
+use hemiola_nn::saved::NetInput;
 use hemiola_nn::training::NetMetric;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const METRIC: NetMetric = NetMetric::Perplexity;
+pub(super) const METRIC: NetMetric = NetMetric::Perplexity;
 
 /// Flags of language models.
 #[derive(Args, Debug)]
-struct TextArgs {
+pub(super) struct TextArgs {
     /// File with a sentence per line, words separated by spaces; or a folder with one file named
     /// `*train*` and one named `*valid*`, as the Penn Treebank [default: synthetic text]
     #[arg(long, short, value_name = "FILE|DIR")]
@@ -31,12 +32,12 @@ struct TextArgs {
 
     /// Sequence length: words per example.
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    sequence_length: u32,
+    pub(super) sequence_length: u32,
 }
 
 /// Files of the training set and the validation set.
 #[derive(Debug)]
-struct TextFiles {
+pub(super) struct TextFiles {
     train: Option<String>,
     valid: Option<String>,
     /// Validation fraction, used without a validation file.
@@ -45,7 +46,7 @@ struct TextFiles {
 
 impl TextArgs {
     /// Finds the files, before peers are launched.
-    fn files(&self) -> anyhow::Result<TextFiles> {
+    pub(super) fn files(&self) -> anyhow::Result<TextFiles> {
         let share = match &self.validation {
             None => Some(0.1),
             Some(text) => text.parse::<f64>().ok(),
@@ -72,49 +73,50 @@ impl TextArgs {
 
     /// Loads the training set and the validation set; `config` builds a net for the vocabulary
     /// size.
-    fn load<C>(
+    pub(super) fn load<C>(
         &self,
         files: &TextFiles,
         seed: u64,
         config: impl FnOnce(usize) -> C,
     ) -> anyhow::Result<NetData<TextDataset, C>> {
         let sequence_length = self.sequence_length as usize;
-        let (train, valid, words) = match (&files.train, &files.valid) {
+        let (train, valid, vocabulary) = match (&files.train, &files.valid) {
             (Some(train), Some(valid)) => {
                 let (train, vocabulary) = TextDataset::read(train, sequence_length)?;
                 let valid = TextDataset::read_with(valid, sequence_length, &vocabulary)?;
-                (train, Some(valid), vocabulary.len())
+                (train, Some(valid), vocabulary)
             }
             (train, _) => {
-                let (all, words) = if let Some(train) = train {
-                    let (all, vocabulary) = TextDataset::read(train, sequence_length)?;
-                    (all, vocabulary.len())
+                let (all, vocabulary) = if let Some(train) = train {
+                    TextDataset::read(train, sequence_length)?
                 } else {
                     let text = SyntheticText { sequence_length, seed, ..SyntheticText::default() };
-                    let words = text.vocabulary_size;
-                    (text.dataset(), words)
+                    let words = (0..text.vocabulary_size).map(|word| word.to_string());
+                    let vocabulary = TextVocabulary::from_words(words);
+                    (text.dataset(), vocabulary)
                 };
                 let [train, valid] = all.split(files.share);
-                (train, Some(valid).filter(|valid| !valid.is_empty()), words)
+                (train, Some(valid).filter(|valid| !valid.is_empty()), vocabulary)
             }
         };
         if train.is_empty() {
             let failure = CommandError::usage("the training set is empty");
             return Err(failure.hint("use a smaller validation set (`--validation 0.1`), or more text").into());
         }
-        let validation = valid.as_ref().map_or(0, TextDataset::words);
+        let (validation, words) = (valid.as_ref().map_or(0, TextDataset::words), vocabulary.len());
         let origin = if files.train.is_some() { "" } else { "synthetic " };
         let headline = format!(
             "{} {origin}words, {words} distinct, {validation} for validation, in sequences of {sequence_length}",
             train.words()
         );
         let shape = vec![train.len(), sequence_length, words];
-        Ok(NetData { train, valid, headline, config: config(words), sequence_length, shape })
+        let (config, input) = (config(words), NetInput::text(&vocabulary, sequence_length));
+        Ok(NetData { train, valid, headline, config, input, sequence_length, shape })
     }
 }
 
 /// Returns the one file of a folder whose name contains a word.
-fn in_folder(folder: &Path, word: &str) -> anyhow::Result<String> {
+pub(super) fn in_folder(folder: &Path, word: &str) -> anyhow::Result<String> {
     let entries = std::fs::read_dir(folder).map_err(|error| CommandError::io("list", folder, &error))?;
     let mut found: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))

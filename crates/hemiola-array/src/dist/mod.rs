@@ -28,6 +28,7 @@
 //! | [`constructors`] | [`ArrayExt`]: zeros, uniform, normal, from a function |
 //! | [`accumulator`] | reductions over all workers |
 //! | [`store`], `load_retry` | save and load, with retry while a save is replaced |
+//! | [`store_values`] | numbers in a save that are no distributed array |
 //! | `agree`, `duplicate_lines` | agreement on one error; the two lines of a duplicate key |
 
 pub mod accumulator;
@@ -51,6 +52,7 @@ pub mod row_per_line;
 pub mod shuffle;
 pub mod source;
 pub mod store;
+pub mod store_values;
 pub mod string_keys;
 
 pub use accumulator::{Accumulator, AccumulatorExt};
@@ -67,3 +69,4 @@ pub use row_per_line::LabelledData;
 pub use shuffle::shuffle;
 pub use source::{Entry, RecordSource};
 pub use store::{ArrayLoader, ArraySaver};
+pub use store_values::SavedValues;

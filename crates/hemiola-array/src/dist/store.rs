@@ -42,9 +42,9 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[must_use = "nothing is visible before `commit`"]
 pub struct ArraySaver {
-    cluster: Cluster,
-    writer: PartWriter,
-    manifest: Manifest,
+    pub(super) cluster: Cluster,
+    pub(super) writer: PartWriter,
+    pub(super) manifest: Manifest,
 }
 
 impl ArraySaver {
@@ -139,7 +139,7 @@ impl ArraySaver {
 #[derive(Debug)]
 pub struct ArrayLoader {
     pub(super) cluster: Cluster,
-    reader: PartReader,
+    pub(super) reader: PartReader,
 }
 
 impl ArrayLoader {
@@ -186,6 +186,12 @@ impl ArrayLoader {
     #[must_use]
     pub fn warning(&self) -> Option<&str> {
         self.reader.warning()
+    }
+
+    /// Cluster whose peers load the arrays.
+    #[must_use]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
     /// Names of the arrays in the save.

@@ -11,6 +11,7 @@
 //! - `find`: files, folders, patterns;
 //! - `object`: objects of web servers and stores, with the feature `object-store`;
 //! - `real_data`: public data sets under `HEMIOLA_DATA`, with their published counts;
+//! - `saved_values`: numbers in saves that are no distributed array;
 //! - `saving`: round trips of saves, and rejection of damaged ones;
 //! - `synthetic`: synthetic sets have the truth they claim.
 
@@ -27,6 +28,7 @@ mod object;
 #[cfg(feature = "object-store")]
 mod object_server;
 mod real_data;
+mod saved_values;
 mod saving;
 mod synthetic;
 

@@ -10,8 +10,8 @@ use crate::linear::{class_name, class_names, count_beyond, labels};
 use crate::sparse::{confusion_of, metrics_of};
 use crate::training::{Checkpointable, Metrics};
 use crate::{Error, Predictor};
+use hemiola_array::DistArray;
 use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
-use hemiola_array::{ArrayExt, DistArray};
 use hemiola_cluster::{Cluster, Result};
 use serde::Serialize;
 use std::sync::Arc;
@@ -32,7 +32,6 @@ pub struct FmModel {
     /// Layout of the training files, by which new files are read.
     pub input: Option<InputSchema>,
     pub(super) parameters: Arc<FmParameters>,
-    pub(super) cluster: Cluster,
 }
 
 /// Prediction for one example.
@@ -170,14 +169,12 @@ impl Predictor for FmModel {
 
 impl Checkpointable for FmModel {
     fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
-        let Self { classes, names, mean, deviation, settings, input, parameters, cluster } = self;
+        let Self { classes, names, mean, deviation, settings, input, parameters } = self;
         let FmParameters { width, bias, bias_sum, factors, states } = &**parameters;
-        let cell = |[feature, index]: [usize; 2]| factors[feature * width + index];
-        save.put(&format!("{prefix}factors"), &cluster.from_fn([states.len(), *width], cell)?)?;
-        let cell = |[feature, index]: [usize; 2]| states[feature].to_row()[index];
-        save.put(&format!("{prefix}state"), &cluster.from_fn([states.len(), FeatureState::WIDTH], cell)?)?;
-        let intercept = [*bias, *bias_sum];
-        save.put(&format!("{prefix}intercept"), &cluster.from_fn([2], |[index]| intercept[index])?)?;
+        save.put_values(&format!("{prefix}factors"), [states.len(), *width], factors)?;
+        let rows: Vec<f32> = states.iter().flat_map(|state| state.to_row()).collect();
+        save.put_values(&format!("{prefix}state"), [states.len(), FeatureState::WIDTH], &rows)?;
+        save.put_values(&format!("{prefix}intercept"), [2], &[*bias, *bias_sum])?;
         save.put_metadata("classes", classes);
         save.put_metadata("class names", names);
         save.put_metadata("mean", mean);
@@ -188,13 +185,14 @@ impl Checkpointable for FmModel {
     }
 
     fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
-        let factors = load.get_finite::<f32, 2>(&format!("{prefix}factors"))?;
-        let states = load.get_finite::<f32, 2>(&format!("{prefix}state"))?;
-        let intercept = load.get_finite::<f32, 1>(&format!("{prefix}intercept"))?;
+        let factors = load.values::<f32, 2>(&format!("{prefix}factors"))?;
+        let states = load.values::<f32, 2>(&format!("{prefix}state"))?;
+        let intercept = load.values::<f32, 1>(&format!("{prefix}intercept"))?;
         let settings: FmSettings = required(load, "settings")?;
-        let ([features, width], stored) = (factors.shape().extents(), states.shape().extents());
+        let [features, width] = factors.extents;
         let wanted = row_width(settings.rank as usize);
-        if width != wanted || stored != [features, FeatureState::WIDTH] || intercept.shape().extents() != [2] {
+        if width != wanted || states.extents != [features, FeatureState::WIDTH] || intercept.extents != [2] {
+            let stored = states.extents;
             let problem = format!("its arrays are of {features} features with {width} factors and {stored:?} numbers");
             return Err(Error::InvalidSave { problem }.into());
         }
@@ -205,18 +203,12 @@ impl Checkpointable for FmModel {
             let problem = format!("it has the loss `{}` and {} class names", settings.loss.name(), names.len());
             return Err(Error::InvalidSave { problem }.into());
         }
-        let numbers = |array: &DistArray<f32, 2>| -> Result<Vec<f32>> {
-            Ok(array.collect()?.into_iter().map(|(_, value)| value).collect())
-        };
-        let intercept: Vec<f32> = intercept.collect()?.into_iter().map(|(_, value)| value).collect();
-        let [bias, bias_sum] = [intercept[0], intercept[1]];
-        let states = numbers(&states)?;
         let parameters = FmParameters {
             width,
-            bias,
-            bias_sum,
-            factors: numbers(&factors)?,
-            states: states.as_chunks::<4>().0.iter().map(|row| FeatureState::of_row(*row)).collect(),
+            bias: intercept.values[0],
+            bias_sum: intercept.values[1],
+            factors: factors.values,
+            states: states.values.as_chunks::<4>().0.iter().map(|row| FeatureState::of_row(*row)).collect(),
         };
         Ok(Self {
             classes,
@@ -226,7 +218,6 @@ impl Checkpointable for FmModel {
             settings,
             input: InputSchema::get(load)?,
             parameters: Arc::new(parameters),
-            cluster: factors.cluster().clone(),
         })
     }
 

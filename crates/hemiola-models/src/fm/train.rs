@@ -75,7 +75,6 @@ impl Estimator for FactorizationMachine {
             settings: settings.clone(),
             input: self.input.clone(),
             parameters: Arc::new(start),
-            cluster: cluster.clone(),
         };
         let initial_objective = targets.loss.max(initial_loss(cluster, &train, &model, &targets)?);
         let mut local_rows = vec![ABSENT; fit.labels.len()];

@@ -8,8 +8,8 @@ use crate::input::InputSchema;
 use crate::linear::count_beyond;
 use crate::training::{Checkpointable, Metrics};
 use crate::{Error, Predictor};
+use hemiola_array::DistArray;
 use hemiola_array::dist::{ArrayLoader, ArraySaver};
-use hemiola_array::{ArrayExt, DistArray};
 use hemiola_cluster::{Cluster, Result};
 use serde::Serialize;
 use std::sync::Arc;
@@ -26,7 +26,6 @@ pub struct KMeansModel {
     pub(super) centers: Arc<Vec<f64>>,
     /// Number of training rows that have moved each center; of mini-batch k-means.
     pub(super) visits: Arc<Vec<f64>>,
-    pub(super) cluster: Cluster,
 }
 
 /// Cluster of one row.
@@ -116,21 +115,20 @@ impl Predictor for KMeansModel {
 
 impl Checkpointable for KMeansModel {
     fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
-        let Self { settings, input, columns, centers, visits, cluster } = self;
-        let cell = |[center, column]: [usize; 2]| centers[center * columns + column];
-        save.put(&format!("{prefix}centers"), &cluster.from_fn([self.clusters(), *columns], cell)?)?;
-        save.put(&format!("{prefix}visits"), &cluster.from_fn([visits.len()], |[center]| visits[center])?)?;
+        let Self { settings, input, columns, centers, visits } = self;
+        save.put_values(&format!("{prefix}centers"), [self.clusters(), *columns], centers)?;
+        save.put_values(&format!("{prefix}visits"), [visits.len()], visits)?;
         save.put_metadata("settings", settings);
         InputSchema::put(input.as_ref(), save);
         Ok(())
     }
 
     fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
-        let centers = load.get_finite::<f64, 2>(&format!("{prefix}centers"))?;
-        let visits = load.get_finite::<f64, 1>(&format!("{prefix}visits"))?;
-        let [clusters, columns] = centers.shape().extents();
+        let centers = load.values::<f64, 2>(&format!("{prefix}centers"))?;
+        let visits = load.values::<f64, 1>(&format!("{prefix}visits"))?;
+        let [clusters, columns] = centers.extents;
         let settings: KMeansSettings = required(load, "settings")?;
-        if clusters != settings.clusters as usize || columns == 0 || visits.shape().extents() != [clusters] {
+        if clusters != settings.clusters as usize || columns == 0 || visits.extents != [clusters] {
             let problem = format!("it has {clusters} centers of {columns} columns, not {}", settings.clusters);
             return Err(Error::InvalidSave { problem }.into());
         }
@@ -138,9 +136,8 @@ impl Checkpointable for KMeansModel {
             settings,
             input: InputSchema::get(load)?,
             columns,
-            centers: Arc::new(centers.collect()?.into_iter().map(|(_, value)| value).collect()),
-            visits: Arc::new(visits.collect()?.into_iter().map(|(_, value)| value).collect()),
-            cluster: centers.cluster().clone(),
+            centers: Arc::new(centers.values),
+            visits: Arc::new(visits.values),
         })
     }
 

@@ -70,7 +70,6 @@ impl Estimator for KMeans {
             columns,
             centers: Arc::new(centers),
             visits: Arc::new(vec![0.0; clusters]),
-            cluster: cluster.clone(),
         };
         let spec = TrainingSpec {
             model: KMeansModel::KIND,

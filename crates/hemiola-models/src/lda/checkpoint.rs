@@ -5,14 +5,12 @@
 //! partitions every token is found again, on any number of peers.
 
 use super::LdaModel;
-use super::partition::{DocumentPartition, TokenTopics};
+use super::partition::TokenTopics;
 use super::state::{LdaState, malformed_message};
 use crate::training::Checkpointable;
-use hemiola_array::ArrayExt;
-use hemiola_array::DistArray;
 use hemiola_array::dist::{ArrayLoader, ArraySaver};
 use hemiola_cluster::{Cluster, Result};
-use hemiola_core::Purpose;
+use hemiola_core::{Purpose, Rank};
 use std::sync::Arc;
 
 /// Snapshot of training: the live state, or a loaded checkpoint.
@@ -33,11 +31,13 @@ pub(super) struct LdaCheckpoint {
     assigned: Vec<StoredTopics>,
 }
 
-/// Topics of the tokens of a partition.
+/// Topics of the tokens of a partition, which one peer has loaded.
 #[derive(Clone, Debug)]
-enum StoredTopics {
-    Narrow(DistArray<u16, 1>),
-    Wide(DistArray<u32, 1>),
+struct StoredTopics {
+    count: usize,
+    holder: Rank,
+    /// Empty at the other peers.
+    topics: TokenTopics,
 }
 
 /// Returns whether topics take 16 bits on disk.
@@ -49,43 +49,44 @@ fn name(prefix: &str, part: usize) -> String {
     format!("{prefix}assignments.{part}")
 }
 
+/// *Collective.* Saves the topics of a partition, which the peer `owner` has.
+fn put_topics(
+    save: &mut ArraySaver,
+    owner: Rank,
+    name: &str,
+    count: usize,
+    topics: Option<&TokenTopics>,
+    narrow: bool,
+) -> Result<()> {
+    let topics = topics.into_iter().flat_map(|topics| (0..topics.len()).map(|token| topics.get(token)));
+    if narrow {
+        save.put_values_of(owner, name, [count], &topics.map(|topic| topic as u16).collect::<Vec<_>>())
+    } else {
+        save.put_values_of(owner, name, [count], &topics.map(|topic| topic as u32).collect::<Vec<_>>())
+    }
+}
+
 impl Checkpointable for LdaSnapshot {
     fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
         let (cluster, state) = match self {
             Self::Empty(_) => return Ok(()),
             Self::Loaded(loaded) => {
                 loaded.model.put(save, prefix)?;
-                for (part, assigned) in loaded.assigned.iter().enumerate() {
-                    match assigned {
-                        StoredTopics::Narrow(topics) => save.put(&name(prefix, part), topics)?,
-                        StoredTopics::Wide(topics) => save.put(&name(prefix, part), topics)?,
-                    }
+                let narrow = narrow(loaded.model.topics());
+                for (part, StoredTopics { count, holder, topics }) in loaded.assigned.iter().enumerate() {
+                    put_topics(save, *holder, &name(prefix, part), *count, Some(topics), narrow)?;
                 }
                 return Ok(());
             }
             Self::Live(cluster, state) => (cluster, state),
         };
         state.model(cluster)?.put(save, prefix)?;
+        let narrow = narrow(state.layout.topics);
         for number in 0..state.layout.parts {
-            let mine = state.parts.iter().find(|part| part.number == number);
-            let count = cluster.broadcast_from(state.owner(number), mine.map_or(0, |part| part.topics.len()))?;
-            // Arrays are partitioned evenly, unlike token partitions: every peer holds the whole
-            // partition for a moment.
-            let sent: Vec<u32> = if cluster.size() > 1 {
-                let mine = mine.map(|part| (0..part.topics.len()).map(|token| part.topics.get(token) as u32).collect());
-                cluster.broadcast_from(state.owner(number), mine.unwrap_or_default())?
-            } else {
-                Vec::new()
-            };
-            let topic = |token: usize| match mine {
-                Some(part) => part.topics.get(token),
-                None => sent[token] as usize,
-            };
-            if narrow(state.layout.topics) {
-                save.put(&name(prefix, number), &cluster.from_fn([count], |[at]| topic(at) as u16)?)?;
-            } else {
-                save.put(&name(prefix, number), &cluster.from_fn([count], |[at]| topic(at) as u32)?)?;
-            }
+            let owner = state.owner(number);
+            let topics = state.parts.iter().find(|part| part.number == number).map(|part| &part.topics);
+            let count = cluster.broadcast_from(owner, topics.map_or(0, TokenTopics::len))?;
+            put_topics(save, owner, &name(prefix, number), count, topics, narrow)?;
         }
         Ok(())
     }
@@ -95,11 +96,16 @@ impl Checkpointable for LdaSnapshot {
         let mut assigned = Vec::new();
         while load.names().any(|found| found == name(prefix, assigned.len())) {
             let name = name(prefix, assigned.len());
-            assigned.push(if narrow(model.topics()) {
-                StoredTopics::Narrow(load.get(&name)?)
+            // Partitions are spread over the peers, so that no file is read twice.
+            let holder = Rank::new((assigned.len() % load.cluster().size()) as u32);
+            let (count, topics) = if narrow(model.topics()) {
+                let saved = load.values_of::<u16, 1>(holder, &name)?;
+                (saved.extents[0], TokenTopics::Narrow(saved.values))
             } else {
-                StoredTopics::Wide(load.get(&name)?)
-            });
+                let saved = load.values_of::<u32, 1>(holder, &name)?;
+                (saved.extents[0], TokenTopics::Wide(saved.values))
+            };
+            assigned.push(StoredTopics { count, holder, topics });
         }
         if assigned.is_empty() {
             let problem = "it has no topics of tokens: it was saved for inference, not for training".to_owned();
@@ -126,42 +132,20 @@ impl LdaCheckpoint {
         if self.assigned.len() != state.layout.parts || self.model.topics() != state.layout.topics {
             return Err(mismatch().into());
         }
-        for (number, assigned) in self.assigned.iter().enumerate() {
+        for (number, StoredTopics { count, holder, topics }) in self.assigned.iter().enumerate() {
             let owner = state.owner(number);
-            let (mut bytes, mut set) = (Vec::new(), 0);
-            let mut mine = state.parts.iter_mut().find(|part| part.number == number);
-            let mut take = |at: usize, topic: u32| match &mut mine {
-                Some(part) => set += usize::from(put(part, at, topic, self.model.topics())),
-                None => bytes.extend((at as u32).to_le_bytes().into_iter().chain(topic.to_le_bytes())),
-            };
-            let count = match assigned {
-                StoredTopics::Narrow(topics) => {
-                    topics.for_each(|[at], topic| take(at, u32::from(*topic)));
-                    topics.len()
+            let received = if *holder == owner { None } else { Some(send_topics(cluster, *holder, owner, topics)?) };
+            let mine = state.parts.iter_mut().find(|part| part.number == number);
+            let sound = mine.is_none_or(|part| {
+                let topics = received.as_ref().unwrap_or(topics);
+                let sound = part.topics.len() == *count
+                    && topics.len() == *count
+                    && (0..*count).all(|token| topics.get(token) < self.model.topics());
+                if sound {
+                    (0..*count).for_each(|token| part.topics.set(token, topics.get(token)));
                 }
-                StoredTopics::Wide(topics) => {
-                    topics.for_each(|[at], topic| take(at, *topic));
-                    topics.len()
-                }
-            };
-            if cluster.size() > 1 {
-                let mut outgoing = vec![Vec::new(); cluster.size()];
-                outgoing[owner.index()] = bytes;
-                let outgoing = outgoing.into_iter().map(Into::into).collect();
-                for bytes in cluster.all_to_all(outgoing, Purpose::Shuffle)? {
-                    let Some(part) = &mut mine else { continue };
-                    let (pairs, rest) = bytes.as_chunks::<8>();
-                    if !rest.is_empty() {
-                        return Err(malformed_message().into());
-                    }
-                    for [a, b, c, d, e, f, g, h] in pairs {
-                        let (at, topic) = (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
-                        set += usize::from(put(part, at as usize, topic, self.model.topics()));
-                    }
-                }
-            }
-            let tokens = mine.map_or(0, |part| part.topics.len());
-            let sound = owner != cluster.rank() || set == count && tokens == count;
+                sound
+            });
             if cluster.all_gather(sound)?.contains(&false) {
                 return Err(mismatch().into());
             }
@@ -172,14 +156,18 @@ impl LdaCheckpoint {
     }
 }
 
-/// Sets the topic of a token; returns false if token or topic is out of range.
-fn put(part: &mut DocumentPartition, at: usize, topic: u32, topics: usize) -> bool {
-    let sound = at < part.topics.len() && (topic as usize) < topics;
-    if sound {
-        match &mut part.topics {
-            TokenTopics::Narrow(kept) => kept[at] = topic as u16,
-            TokenTopics::Wide(kept) => kept[at] = topic,
-        }
+/// *Collective.* Sends the topics of a partition from one peer to another, and returns what this
+/// peer has received.
+fn send_topics(cluster: &Cluster, holder: Rank, owner: Rank, topics: &TokenTopics) -> Result<TokenTopics> {
+    let mut outgoing = vec![Vec::new(); cluster.size()];
+    outgoing[owner.index()] =
+        (0..topics.len()).flat_map(|token| (topics.get(token) as u32).to_le_bytes()).collect::<Vec<u8>>();
+    let outgoing = outgoing.into_iter().map(Into::into).collect();
+    let received = cluster.all_to_all(outgoing, Purpose::Shuffle)?.into_iter().nth(holder.index());
+    let bytes = received.ok_or_else(malformed_message)?;
+    let (topics, rest) = bytes.as_chunks::<4>();
+    if !rest.is_empty() {
+        return Err(malformed_message().into());
     }
-    sound
+    Ok(TokenTopics::Wide(topics.iter().map(|topic| u32::from_le_bytes(*topic)).collect()))
 }

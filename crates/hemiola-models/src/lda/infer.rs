@@ -209,7 +209,7 @@ impl LdaModel {
     ///     rows.push([(0, 30)]);
     ///     rows.push([(1, 60)]);
     ///     rows.push([]); // never seen
-    ///     let model = LdaModel::new(cluster, vec![0.1, 0.1], 0.01, rows, vocabulary.clone(), 10)?;
+    ///     let model = LdaModel::new(vec![0.1, 0.1], 0.01, rows, vocabulary.clone(), 10)?;
     ///     let corpus = Corpus::new([vec![(0, 3), (1, 2), (3, 4)]], vocabulary)?;
     ///     let mixtures = model.infer(cluster, &corpus, 0..1, InferenceSettings::default())?;
     ///     assert!(mixtures[0].shares[0] > 0.95);

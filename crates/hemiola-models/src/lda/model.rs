@@ -16,10 +16,8 @@ use super::word_topics::WordTopics;
 use crate::input::InputSchema;
 use crate::training::Checkpointable;
 use crate::{Error, Predictor};
-use hemiola_array::Element;
 use hemiola_array::dist::{ArrayLoader, ArraySaver};
 use hemiola_array::save::TensorElement;
-use hemiola_array::{ArrayExt, DistArray};
 use hemiola_cluster::{Cluster, Result};
 use std::sync::Arc;
 
@@ -41,14 +39,12 @@ pub struct LdaModel {
     vocabulary: Arc<LdaVocabulary>,
     /// Number of training documents.
     documents: usize,
-    cluster: Cluster,
 }
 
 impl LdaModel {
     /// Creates a model from counts, equal on every peer. There must be a row for every word and an
     /// alpha for every topic.
     pub fn new(
-        cluster: &Cluster,
         alpha: Vec<f64>,
         beta: f64,
         rows: impl Into<Arc<WordTopics>>,
@@ -68,7 +64,7 @@ impl LdaModel {
         }
         let totals = rows.totals(alpha.len());
         let used = rows.offsets.windows(2).filter(|row| row[1] > row[0]).count();
-        Ok(Self { alpha, beta, rows, totals, used, vocabulary, documents, cluster: cluster.clone() })
+        Ok(Self { alpha, beta, rows, totals, used, vocabulary, documents })
     }
 
     /// Returns the number of topics.
@@ -182,25 +178,19 @@ impl Predictor for LdaModel {
     }
 }
 
-/// *Collective.* Gathers all cells of a list to every peer.
-fn values<T: Element>(array: &DistArray<T, 1>) -> Result<Vec<T>> {
-    Ok(array.collect()?.into_iter().map(|(_, value)| value).collect())
-}
-
 impl Checkpointable for LdaModel {
     fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
-        let cluster = &self.cluster;
         let named = |name: &str| format!("{prefix}{name}");
-        put(cluster, save, &named("offsets"), &self.rows.offsets)?;
-        put(cluster, save, &named("topics"), &self.rows.topics)?;
-        put(cluster, save, &named("counts"), &self.rows.counts)?;
-        put(cluster, save, &named("alpha"), &self.alpha)?;
-        put(cluster, save, &named("beta"), &[self.beta])?;
-        put(cluster, save, &named("documents"), &[self.documents as u64])?;
+        put(save, &named("offsets"), &self.rows.offsets)?;
+        put(save, &named("topics"), &self.rows.topics)?;
+        put(save, &named("counts"), &self.rows.counts)?;
+        put(save, &named("alpha"), &self.alpha)?;
+        put(save, &named("beta"), &[self.beta])?;
+        put(save, &named("documents"), &[self.documents as u64])?;
         if let Some(terms) = self.vocabulary.terms() {
             // Names come from lines or parts of lines, so none contains a newline.
             let lines: Vec<u8> = terms.iter().flat_map(|term| term.bytes().chain([b'\n'])).collect();
-            put(cluster, save, &named("terms"), &lines)?;
+            put(save, &named("terms"), &lines)?;
         }
         if let Some(tokenizer) = self.vocabulary.tokenizer() {
             save.put_metadata("text", tokenizer);
@@ -212,12 +202,10 @@ impl Checkpointable for LdaModel {
 
     fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
         let named = |name: &str| format!("{prefix}{name}");
-        let offsets = load.get::<u64, 1>(&named("offsets"))?;
-        let cluster = offsets.cluster().clone();
         let rows = WordTopics {
-            offsets: values(&offsets)?,
-            topics: values(&load.get::<u32, 1>(&named("topics"))?)?,
-            counts: values(&load.get::<u32, 1>(&named("counts"))?)?,
+            offsets: values(load, &named("offsets"))?,
+            topics: values(load, &named("topics"))?,
+            counts: values(load, &named("counts"))?,
         };
         let sound = rows.offsets.first() == Some(&0)
             && rows.offsets.is_sorted()
@@ -226,17 +214,14 @@ impl Checkpointable for LdaModel {
         if !sound {
             return Err(Error::InvalidSave { problem: "its rows are inconsistent".to_owned() }.into());
         }
-        let alpha = values(&load.get_finite::<f64, 1>(&named("alpha"))?)?;
-        let beta = values(&load.get_finite::<f64, 1>(&named("beta"))?)?
-            .first()
-            .copied()
-            .ok_or_else(|| Error::missing("beta"))?;
-        let documents = values(&load.get::<u64, 1>(&named("documents"))?)?;
+        let alpha = values(load, &named("alpha"))?;
+        let beta = values::<f64>(load, &named("beta"))?.first().copied().ok_or_else(|| Error::missing("beta"))?;
+        let documents: Vec<u64> = values(load, &named("documents"))?;
         let documents =
             documents.first().map(|count| *count as usize).ok_or_else(|| Error::missing("number of documents"))?;
         let has_terms = load.names().any(|name| name == named("terms"));
         let vocabulary = if has_terms {
-            let lines = values(&load.get::<u8, 1>(&named("terms"))?)?;
+            let lines = values(load, &named("terms"))?;
             let lines = String::from_utf8(lines)
                 .map_err(|_| Error::InvalidSave { problem: "its word names are not UTF-8".to_owned() })?;
             let terms = LdaVocabulary::named(lines.split_terminator('\n').map(Box::from).collect());
@@ -249,7 +234,7 @@ impl Checkpointable for LdaModel {
         };
         let zero_based = InputSchema::get(load)?.is_some_and(|schema| schema.zero_based);
         let vocabulary = vocabulary.with_zero_based(zero_based);
-        Ok(Self::new(&cluster, alpha, beta, rows, Arc::new(vocabulary), documents)?)
+        Ok(Self::new(alpha, beta, rows, Arc::new(vocabulary), documents)?)
     }
 
     fn bytes(&self) -> u64 {
@@ -260,8 +245,13 @@ impl Checkpointable for LdaModel {
 }
 
 /// *Collective.* Saves a list that every peer has.
-fn put<T: Element + TensorElement>(cluster: &Cluster, save: &mut ArraySaver, name: &str, values: &[T]) -> Result<()> {
-    save.put(name, &cluster.from_fn([values.len()], |[index]| values[index])?)
+fn put<T: TensorElement>(save: &mut ArraySaver, name: &str, values: &[T]) -> Result<()> {
+    save.put_values(name, [values.len()], values)
+}
+
+/// *Collective.* Loads a list to every peer.
+fn values<T: TensorElement>(load: &ArrayLoader, name: &str) -> Result<Vec<T>> {
+    Ok(load.values::<T, 1>(name)?.values)
 }
 
 #[cfg(test)]
@@ -273,7 +263,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for (peers, with_names) in [(1, true), (2, false), (3, true)] {
             let path = folder.path().join(peers.to_string());
-            let make = |cluster: &Cluster| {
+            let make = || {
                 let mut rows = WordTopics::default();
                 rows.push([(0, 3), (2, 70_000)]);
                 rows.push([]);
@@ -281,11 +271,11 @@ mod tests {
                 let terms = vec!["naïve".into(), "b c".into(), "".into()];
                 let named_terms = || LdaVocabulary::named(terms.clone()).with_tokenizer(Tokenizer::default());
                 let vocabulary = if with_names { named_terms() } else { LdaVocabulary::numbered(3) };
-                LdaModel::new(cluster, vec![0.1, 0.2, 0.3], 0.01, rows, vocabulary.into(), 9)
+                LdaModel::new(vec![0.1, 0.2, 0.3], 0.01, rows, vocabulary.into(), 9)
             };
-            hemiola_cluster::standalone(peers).run(|cluster| make(cluster)?.save(cluster, &path)).unwrap();
+            hemiola_cluster::standalone(peers).run(|cluster| make()?.save(cluster, &path)).unwrap();
             let outcome = hemiola_cluster::standalone(4 - peers).run(|cluster| {
-                let (loaded, fresh) = (LdaModel::load(cluster, &path)?, make(cluster)?);
+                let (loaded, fresh) = (LdaModel::load(cluster, &path)?, make()?);
                 assert_eq!((loaded.alpha(), loaded.beta()), (fresh.alpha(), fresh.beta()));
                 assert_eq!((loaded.rows(), loaded.totals()), (fresh.rows(), fresh.totals()));
                 assert_eq!((loaded.vocabulary(), loaded.documents()), (fresh.vocabulary(), 9));
@@ -298,20 +288,14 @@ mod tests {
 
     #[test]
     fn inconsistent_counts_are_rejected() {
-        hemiola_cluster::standalone(1)
-            .run(|cluster| {
-                let mut rows = WordTopics::default();
-                rows.push([(2, 1)]);
-                let words = |len| Arc::new(LdaVocabulary::numbered(len));
-                let refused = |alpha: Vec<f64>, beta, words| {
-                    LdaModel::new(cluster, alpha, beta, rows.clone(), words, 1).unwrap_err().to_string()
-                };
-                assert!(refused(vec![0.1; 2], 0.1, words(1)).contains("topic 2 of 2"));
-                assert!(refused(vec![0.1; 3], 0.1, words(2)).contains("rows for 1 words and names for 2"));
-                assert!(refused(vec![0.1; 3], 0.0, words(1)).contains("priors"));
-                assert!(refused(vec![], 0.1, words(1)).contains("priors"));
-                Ok(())
-            })
-            .unwrap();
+        let mut rows = WordTopics::default();
+        rows.push([(2, 1)]);
+        let words = |len| Arc::new(LdaVocabulary::numbered(len));
+        let refused =
+            |alpha: Vec<f64>, beta, words| LdaModel::new(alpha, beta, rows.clone(), words, 1).unwrap_err().to_string();
+        assert!(refused(vec![0.1; 2], 0.1, words(1)).contains("topic 2 of 2"));
+        assert!(refused(vec![0.1; 3], 0.1, words(2)).contains("rows for 1 words and names for 2"));
+        assert!(refused(vec![0.1; 3], 0.0, words(1)).contains("priors"));
+        assert!(refused(vec![], 0.1, words(1)).contains("priors"));
     }
 }

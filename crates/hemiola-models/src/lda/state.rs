@@ -181,7 +181,7 @@ impl LdaState {
             rows.push(entries.iter().copied());
         }
         let (alpha, vocabulary) = (self.alpha.clone(), self.vocabulary.clone());
-        Ok(LdaModel::new(cluster, alpha, self.beta, rows, vocabulary, layout.documents)?)
+        Ok(LdaModel::new(alpha, self.beta, rows, vocabulary, layout.documents)?)
     }
 
     /// Returns the memory size of this peer's partitions and blocks in bytes.

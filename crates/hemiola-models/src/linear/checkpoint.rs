@@ -3,10 +3,9 @@
 //! The model is stored like any saved model, and can be used at any time. Beside it are the dual
 //! variables by row, and the model of each peer, which differ until gossip averaging has converged.
 
-use super::model::{LinearModel, values};
+use super::model::LinearModel;
 use crate::Error;
 use crate::training::Checkpointable;
-use hemiola_array::ArrayExt;
 use hemiola_array::dist::{ArrayLoader, ArraySaver};
 use hemiola_cluster::Result;
 use hemiola_collective::CollectiveExt;
@@ -47,13 +46,10 @@ impl Checkpointable for LinearSnapshot {
                 Arc::new(all)
             }
         };
-        let cell = |[row, problem]: [usize; 2]| gathered[row * problems + problem];
-        save.put(&format!("{prefix}duals"), &cluster.from_fn([*rows, problems], cell)?)?;
+        save.put_values(&format!("{prefix}duals"), [*rows, problems], &gathered)?;
         if cluster.size() > 1 {
             let models = cluster.communicator()?.all_gather(peer_model)?;
-            let cell = |[peer, index]: [usize; 2]| models[peer * peer_model.len() + index];
-            let shape = [cluster.size(), peer_model.len()];
-            save.put(&format!("{prefix}peers"), &cluster.from_fn(shape, cell)?)?;
+            save.put_values(&format!("{prefix}peers"), [cluster.size(), peer_model.len()], &models)?;
         }
         Ok(())
     }
@@ -65,19 +61,19 @@ impl Checkpointable for LinearSnapshot {
         if !has(&named("duals")) {
             return Err(Error::missing("dual variables: it was saved for prediction, not for training").into());
         }
-        let duals = load.get_finite::<f64, 2>(&named("duals"))?;
-        let rows = duals.shape().extent(0);
+        let duals = load.values::<f64, 2>(&named("duals"))?;
+        let rows = duals.extents[0];
         let mut peer_model = model.weights.clone();
         if has(&named("peers")) {
-            let peers = load.get_finite::<f64, 2>(&named("peers"))?;
-            let [count, length] = peers.shape().extents();
+            let peers = load.values::<f64, 2>(&named("peers"))?;
+            let [count, length] = peers.extents;
             // A different number of peers starts from the global model.
             if count == cluster.size() && length == peer_model.len() {
-                let all = values(&peers)?;
-                peer_model = Arc::new(all[cluster.rank().index() * peer_model.len()..][..peer_model.len()].to_vec());
+                peer_model =
+                    Arc::new(peers.values[cluster.rank().index() * peer_model.len()..][..peer_model.len()].to_vec());
             }
         }
-        let state = LinearState { peer_model, duals: Arc::new(values(&duals)?), rows, collectives: None };
+        let state = LinearState { peer_model, duals: Arc::new(duals.values), rows, collectives: None };
         Ok(Self { model, state })
     }
 

@@ -13,8 +13,8 @@ use crate::estimator::required;
 use crate::input::InputSchema;
 use crate::training::{Checkpointable, Metrics};
 use crate::{Error, Predictor};
+use hemiola_array::DistArray;
 use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
-use hemiola_array::{ArrayExt, DistArray};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective::CollectiveExt;
 use hemiola_collective::{Algorithm, ReduceOp};
@@ -220,17 +220,10 @@ pub(crate) fn count_beyond(cluster: &Cluster, features: &DistArray<f32, 2>, colu
     Ok(cluster.all_gather(count)?.into_iter().sum())
 }
 
-/// *Collective.* Gathers all cells, row by row, to every peer.
-pub(super) fn values(array: &DistArray<f64, 2>) -> Result<Vec<f64>> {
-    Ok(array.collect()?.into_iter().map(|(_, value)| value).collect())
-}
-
 impl Checkpointable for LinearModel {
     fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
-        let Self { classes, names, weights, settings, input, cluster } = self;
-        let (problems, width) = (self.problems(), self.width());
-        let cell = |[problem, column]: [usize; 2]| weights[problem * width + column];
-        save.put(&format!("{prefix}weights"), &cluster.from_fn([problems, width], cell)?)?;
+        let Self { classes, names, weights, settings, input, cluster: _ } = self;
+        save.put_values(&format!("{prefix}weights"), [self.problems(), self.width()], weights)?;
         save.put_metadata("classes", classes);
         if !names.is_empty() {
             save.put_metadata("class names", names);
@@ -241,15 +234,14 @@ impl Checkpointable for LinearModel {
     }
 
     fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
-        let array = load.get_finite::<f64, 2>(&format!("{prefix}weights"))?;
-        let weights = values(&array)?;
+        let saved = load.values::<f64, 2>(&format!("{prefix}weights"))?;
+        let [problems, width] = saved.extents;
         let classes: Vec<f32> = required(load, "classes")?;
         // Old saves have no class names.
         let names: Vec<String> = load.metadata("class names")?.unwrap_or_default();
         let settings = required(load, "settings")?;
-        let (input, cluster) = (InputSchema::get(load)?, array.cluster().clone());
-        let model = Self { classes, names, weights: Arc::new(weights), settings, input, cluster };
-        let [problems, width] = array.shape().extents();
+        let (input, cluster) = (InputSchema::get(load)?, load.cluster().clone());
+        let model = Self { classes, names, weights: Arc::new(saved.values), settings, input, cluster };
         if !model.names.is_empty() && model.names.len() != model.classes.len() {
             let problem = format!("it has {} names for {} classes", model.names.len(), model.classes.len());
             return Err(Error::InvalidSave { problem }.into());

@@ -8,8 +8,8 @@ use crate::linear::{count_beyond, labels};
 use crate::sparse::metrics_of;
 use crate::training::{Checkpointable, Metrics};
 use crate::{Error, Predictor};
+use hemiola_array::DistArray;
 use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
-use hemiola_array::{ArrayExt, DistArray};
 use hemiola_cluster::{Cluster, Result};
 use std::sync::Arc;
 
@@ -25,7 +25,6 @@ pub struct RidgeModel {
     /// Feature names, where the training data had some.
     pub(super) names: Option<Arc<Vec<String>>>,
     pub(super) weights: Arc<Vec<f64>>,
-    pub(super) cluster: Cluster,
 }
 
 impl RidgeModel {
@@ -96,9 +95,9 @@ impl Predictor for RidgeModel {
 
 impl Checkpointable for RidgeModel {
     fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
-        let Self { intercept, settings, input, names, weights, cluster } = self;
-        let cell = |[index]: [usize; 1]| weights.get(index).copied().unwrap_or(*intercept);
-        save.put(&format!("{prefix}coefficients"), &cluster.from_fn([weights.len() + 1], cell)?)?;
+        let Self { intercept, settings, input, names, weights } = self;
+        let all: Vec<f64> = weights.iter().chain([intercept]).copied().collect();
+        save.put_values(&format!("{prefix}coefficients"), [all.len()], &all)?;
         save.put_metadata("names", &names.as_deref());
         save.put_metadata("settings", settings);
         InputSchema::put(input.as_ref(), save);
@@ -106,12 +105,11 @@ impl Checkpointable for RidgeModel {
     }
 
     fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
-        let array = load.get_finite::<f64, 1>(&format!("{prefix}coefficients"))?;
-        let mut weights: Vec<f64> = array.collect()?.into_iter().map(|(_, value)| value).collect();
+        let mut weights = load.values::<f64, 1>(&format!("{prefix}coefficients"))?.values;
         let intercept = weights.pop().ok_or_else(|| Error::missing("coefficients"))?;
         let (settings, input) = (required(load, "settings")?, InputSchema::get(load)?);
         let names = load.metadata::<Option<Vec<String>>>("names")?.flatten().map(Arc::new);
-        Ok(Self { intercept, settings, input, names, weights: Arc::new(weights), cluster: array.cluster().clone() })
+        Ok(Self { intercept, settings, input, names, weights: Arc::new(weights) })
     }
 
     fn input(&self) -> Option<&InputSchema> {

@@ -14,7 +14,6 @@ use crate::training::{
     check_same_settings, fit_loop,
 };
 use crate::{Error, Estimator};
-use hemiola_array::ArrayExt;
 use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
 use hemiola_cluster::{Cluster, Result};
 use serde::{Deserialize, Serialize};
@@ -53,7 +52,6 @@ impl Estimator for RidgeRegression {
             input: self.input.clone(),
             names: feature_names(&examples.features, columns),
             weights: Arc::new(vec![0.0; columns]),
-            cluster: cluster.clone(),
         };
         let (residual, direction) =
             (Arc::new(moments.target.clone()), Arc::new(moments.preconditioned(&moments.target)));
@@ -93,8 +91,8 @@ impl Checkpointable for RidgeSnapshot {
     fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
         let Self { model, residual, direction } = self;
         model.put(save, prefix)?;
-        let cell = |[which, index]: [usize; 2]| [residual, direction][which][index];
-        save.put(&format!("{prefix}search"), &model.cluster.from_fn([2, residual.len()], cell)?)
+        let both = [residual.as_slice(), direction].concat();
+        save.put_values(&format!("{prefix}search"), [2, residual.len()], &both)
     }
 
     fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
@@ -103,12 +101,12 @@ impl Checkpointable for RidgeSnapshot {
         if !load.names().any(|stored| stored == name) {
             return Err(Error::missing("search directions: it was saved for prediction, not for training").into());
         }
-        let array = load.get_finite::<f64, 2>(&name)?;
-        if array.shape().extents() != [2, model.weights.len()] {
+        let array = load.values::<f64, 2>(&name)?;
+        if array.extents != [2, model.weights.len()] {
             let problem = "its search directions are of another number of columns".to_owned();
             return Err(Error::InvalidSave { problem }.into());
         }
-        let mut residual: Vec<f64> = array.collect()?.into_iter().map(|(_, value)| value).collect();
+        let mut residual = array.values;
         let direction = residual.split_off(model.weights.len());
         Ok(Self { model, residual: Arc::new(residual), direction: Arc::new(direction) })
     }

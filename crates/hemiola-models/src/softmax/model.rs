@@ -10,8 +10,8 @@ use crate::linear::{
 };
 use crate::training::{Checkpointable, Metrics};
 use crate::{Error, Predictor};
+use hemiola_array::DistArray;
 use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
-use hemiola_array::{ArrayExt, DistArray};
 use hemiola_cluster::{Cluster, Result};
 use serde::Serialize;
 use std::sync::Arc;
@@ -29,7 +29,6 @@ pub struct SoftmaxModel {
     pub input: Option<InputSchema>,
     /// By class: a weight for every feature, then the intercept.
     pub(super) weights: Arc<Vec<f64>>,
-    pub(super) cluster: Cluster,
 }
 
 /// Prediction for one example.
@@ -160,10 +159,8 @@ impl Predictor for SoftmaxModel {
 
 impl Checkpointable for SoftmaxModel {
     fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
-        let Self { classes, names, settings, input, weights, cluster } = self;
-        let width = self.width();
-        let cell = |[class, column]: [usize; 2]| weights[class * width + column];
-        save.put(&format!("{prefix}weights"), &cluster.from_fn([classes.len(), width], cell)?)?;
+        let Self { classes, names, settings, input, weights } = self;
+        save.put_values(&format!("{prefix}weights"), [classes.len(), self.width()], weights)?;
         save.put_metadata("classes", classes);
         save.put_metadata("class names", names);
         save.put_metadata("settings", settings);
@@ -172,10 +169,10 @@ impl Checkpointable for SoftmaxModel {
     }
 
     fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
-        let array = load.get_finite::<f64, 2>(&format!("{prefix}weights"))?;
+        let array = load.values::<f64, 2>(&format!("{prefix}weights"))?;
         let classes: Vec<f32> = required(load, "classes")?;
         let names: Vec<String> = required(load, "class names")?;
-        let [rows, width] = array.shape().extents();
+        let [rows, width] = array.extents;
         let named = |label: &f32| names.is_empty() || (*label as usize) < names.len();
         if classes.len() < 2 || rows != classes.len() || width == 0 || !classes.iter().all(named) {
             let problem =
@@ -187,8 +184,7 @@ impl Checkpointable for SoftmaxModel {
             names,
             settings: required(load, "settings")?,
             input: InputSchema::get(load)?,
-            weights: Arc::new(array.collect()?.into_iter().map(|(_, value)| value).collect()),
-            cluster: array.cluster().clone(),
+            weights: Arc::new(array.values),
         })
     }
 

@@ -66,7 +66,6 @@ impl Estimator for SoftmaxRegression {
             settings: settings.clone(),
             input: self.input.clone(),
             weights: Arc::new(vec![0.0; found.len() * (columns + 1)]),
-            cluster: cluster.clone(),
             classes: found,
         };
         let spec = TrainingSpec {

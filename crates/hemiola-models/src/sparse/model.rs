@@ -12,8 +12,8 @@ use crate::input::InputSchema;
 use crate::linear::{ConfusionMatrix, count_beyond};
 use crate::training::{Checkpointable, Metrics};
 use crate::{Error, Predictor};
+use hemiola_array::DistArray;
 use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
-use hemiola_array::{ArrayExt, DistArray};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective::CollectiveExt;
 use hemiola_collective::{Algorithm, ReduceOp};
@@ -38,7 +38,6 @@ pub struct SparseModel {
     /// Layout of the training files, by which new files are read.
     pub input: Option<InputSchema>,
     pub(super) names: Option<Arc<Vec<String>>>,
-    pub(super) cluster: Cluster,
 }
 
 /// Prediction for one example.
@@ -150,8 +149,7 @@ impl Checkpointable for SparseModel {
             all[*column as usize] = *value;
         }
         all[self.columns] = self.intercept;
-        let array = self.cluster.from_fn([self.columns + 1], |[index]| all[index])?;
-        save.put(&format!("{prefix}coefficients"), &array)?;
+        save.put_values(&format!("{prefix}coefficients"), [all.len()], &all)?;
         save.put_metadata(&format!("{prefix}lambda"), &self.lambda);
         save.put_metadata("classes", &self.classes);
         save.put_metadata("names", &self.names.as_deref());
@@ -161,8 +159,7 @@ impl Checkpointable for SparseModel {
     }
 
     fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
-        let array = load.get_finite::<f64, 1>(&format!("{prefix}coefficients"))?;
-        let mut all: Vec<f64> = array.collect()?.into_iter().map(|(_, value)| value).collect();
+        let mut all = load.values::<f64, 1>(&format!("{prefix}coefficients"))?.values;
         let intercept = all.pop().ok_or_else(|| Error::missing("coefficients"))?;
         let coefficients = all.iter().enumerate().filter(|(_, value)| **value != 0.0);
         Ok(Self {
@@ -174,7 +171,6 @@ impl Checkpointable for SparseModel {
             settings: required(load, "settings")?,
             input: InputSchema::get(load)?,
             names: load.metadata::<Option<Vec<String>>>("names")?.flatten().map(Arc::new),
-            cluster: array.cluster().clone(),
         })
     }
 

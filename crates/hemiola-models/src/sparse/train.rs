@@ -125,7 +125,6 @@ impl SparseRegression {
             settings: settings.clone(),
             input: self.input.clone(),
             names,
-            cluster: cluster.clone(),
         };
         let training = SparseTraining {
             cluster,

@@ -223,21 +223,21 @@ fn documents(cluster: &Cluster, numbers: std::ops::Range<usize>) -> hemiola_clus
 }
 
 /// Model with the true topics.
-fn truth(cluster: &Cluster) -> LdaModel {
+fn truth() -> LdaModel {
     let set = planted();
     let topics: Vec<Vec<f64>> = (0..5).map(|topic| set.topic(topic)).collect();
     let mut rows = WordTopics::default();
     for word in 0..300 {
         rows.push((0_u32..).zip(&topics).map(|(topic, words)| (topic, (words[word] * 100_000.0).round() as u32)));
     }
-    LdaModel::new(cluster, vec![0.1; 5], 0.01, rows, vocabulary(), 400).unwrap()
+    LdaModel::new(vec![0.1; 5], 0.01, rows, vocabulary(), 400).unwrap()
 }
 
 #[test]
 fn inference_recovers_the_true_mixture() {
     let found = hemiola_cluster::standalone(1).run(|cluster| {
         let corpus = documents(cluster, 0..60)?;
-        truth(cluster).infer(cluster, &corpus, 0..corpus.len(), InferenceSettings::default())
+        truth().infer(cluster, &corpus, 0..corpus.len(), InferenceSettings::default())
     });
     let (set, found) = (planted(), &found.unwrap()[0]);
     let mut error = 0.0;
@@ -255,7 +255,7 @@ fn inference_recovers_the_true_mixture() {
 fn inference_and_evaluation_are_bit_identical_on_any_cluster() {
     let of = |peers: usize, workers: usize| {
         let found = hemiola_cluster::standalone(peers).workers(workers).run(|cluster| {
-            let (model, corpus) = (truth(cluster), documents(cluster, 300..400)?);
+            let (model, corpus) = (truth(), documents(cluster, 300..400)?);
             let mixtures = model.infer(cluster, &corpus, 0..corpus.len(), InferenceSettings::default())?;
             let completion = model.completion(cluster, &corpus, InferenceSettings::default())?;
             Ok((mixtures, completion, model.coherence(cluster, &corpus, 10)?))
@@ -271,7 +271,7 @@ fn inference_and_evaluation_are_bit_identical_on_any_cluster() {
     // Another seed gives another sample.
     hemiola_cluster::standalone(1)
         .run(|cluster| {
-            let (model, corpus) = (truth(cluster), documents(cluster, 300..400)?);
+            let (model, corpus) = (truth(), documents(cluster, 300..400)?);
             let other = model.infer(
                 cluster,
                 &corpus,
@@ -294,7 +294,7 @@ fn evaluation_separates_good_and_bad_topics() {
     hemiola_cluster::standalone(1)
         .run(|cluster| {
             let (train, test) = (documents(cluster, 0..300)?, documents(cluster, 300..400)?);
-            let good = truth(cluster);
+            let good = truth();
             // The same words assigned to topics at random.
             let (values, mut rows) = (PhiloxRng::new(5), WordTopics::default());
             for word in 0..300 {
@@ -303,7 +303,7 @@ fn evaluation_separates_good_and_bad_topics() {
                     (0..5).map(|topic| (topic, count + values.random_below(u64::from(word), topic.into(), 20) as u32)),
                 );
             }
-            let bad = LdaModel::new(cluster, vec![0.1; 5], 0.01, rows, vocabulary(), 400)?;
+            let bad = LdaModel::new(vec![0.1; 5], 0.01, rows, vocabulary(), 400)?;
             let perplexity = |model: &LdaModel| model.perplexity(cluster, &test, Seed(1)).unwrap();
             let (of_good, of_bad) = (perplexity(&good), perplexity(&bad));
             assert!(of_good < 0.7 * of_bad && of_bad < 300.0, "{of_good} and {of_bad}");
@@ -341,7 +341,7 @@ fn coherence_is_the_mean_of_pairs() {
             rows.push([(0, 8)]);
             rows.push([(1, 7)]);
             rows.push([]);
-            let model = LdaModel::new(cluster, vec![0.1; 3], 0.1, rows, words.clone(), 4)?;
+            let model = LdaModel::new(vec![0.1; 3], 0.1, rows, words.clone(), 4)?;
             // Five documents, one of them empty, on two peers.
             let mut builder = Corpus::builder(words);
             if cluster.is_root() {
@@ -374,7 +374,7 @@ fn unseen_words_are_ignored_and_counted() {
     for peers in 1..4 {
         let unseen = |options: &CorpusReadOptions, file: &Path| {
             let found = hemiola_cluster::standalone(peers).run(|cluster| {
-                let model = truth(cluster);
+                let model = truth();
                 let known = data::read_for_model(cluster, options, file.to_str().unwrap(), &model)?;
                 let mixtures =
                     model.infer(cluster, &known.corpus, 0..known.corpus.len(), InferenceSettings::default())?;
@@ -396,12 +396,12 @@ fn unseen_words_are_ignored_and_counted() {
         .run(|cluster| {
             let mut rows = WordTopics::default();
             rows.push([(0, 1)]);
-            let numbered = LdaModel::new(cluster, vec![0.1], 0.1, rows, Arc::new(LdaVocabulary::numbered(1)), 1)?;
+            let numbered = LdaModel::new(vec![0.1], 0.1, rows, Arc::new(LdaVocabulary::numbered(1)), 1)?;
             let refused =
                 data::read_for_model(cluster, &CorpusReadOptions::default(), text.to_str().unwrap(), &numbered);
             assert!(refused.unwrap_err().to_string().contains("has no vocabulary"));
             // A document without known words gets the prior mixture.
-            let model = truth(cluster);
+            let model = truth();
             let empty = Corpus::new([vec![]], vocabulary_of(&model))?;
             let mixture = &model.infer(cluster, &empty, 0..1, InferenceSettings::default())?[0];
             assert!(mixture.shares.iter().all(|share| (share - 0.2).abs() < 1e-12));
@@ -425,7 +425,7 @@ fn vocabulary_of(model: &LdaModel) -> Arc<LdaVocabulary> {
 fn a_document_of_a_million_tokens_is_folded_in() {
     hemiola_cluster::standalone(1)
         .run(|cluster| {
-            let model = truth(cluster);
+            let model = truth();
             let words: Vec<(u32, u32)> = (0..300).map(|word| (word, if word == 7 { 700_000 } else { 1004 })).collect();
             let corpus = Corpus::new([words], vocabulary())?;
             assert!(corpus.tokens() > 1_000_000);
@@ -449,7 +449,7 @@ fn one_topic_and_more_topics_than_tokens_are_valid() {
                 rows.push([(0, 2)]);
                 rows.push([(topics - 1, 6)]);
                 rows.push([]);
-                let model = LdaModel::new(cluster, vec![0.1; topics as usize], 0.01, rows, words.clone(), 2)?;
+                let model = LdaModel::new(vec![0.1; topics as usize], 0.01, rows, words.clone(), 2)?;
                 let mixture = &model.infer(cluster, &corpus, 0..1, InferenceSettings::default())?[0];
                 assert!((mixture.shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
                 assert!(model.perplexity(cluster, &corpus, Seed(1))?.is_finite());
@@ -467,24 +467,19 @@ fn one_topic_and_more_topics_than_tokens_are_valid() {
 
 #[test]
 fn top_words_are_ranked_by_relevance() {
-    hemiola_cluster::standalone(1)
-        .run(|cluster| {
-            let mut rows = WordTopics::default();
-            rows.push([(0, 100), (1, 100)]); // everywhere
-            rows.push([(0, 50)]);
-            rows.push([(1, 50), (2, 1)]);
-            rows.push([(0, 1)]);
-            let words = Arc::new(LdaVocabulary::numbered(4));
-            let model = LdaModel::new(cluster, vec![0.1; 4], 0.01, rows, words, 9)?;
-            let list = |lambda: f64| -> Vec<Vec<u32>> {
-                let all = model.top_words(2, lambda).into_iter();
-                all.map(|words| words.into_iter().map(|word| word.word).collect()).collect()
-            };
-            assert_eq!(list(1.0), [vec![0, 1], vec![0, 2], vec![2], vec![]]);
-            assert_eq!(list(0.0)[0], [3, 1], "by lift: both are only here, and the rarer one gains more by beta");
-            Ok(())
-        })
-        .unwrap();
+    let mut rows = WordTopics::default();
+    rows.push([(0, 100), (1, 100)]); // everywhere
+    rows.push([(0, 50)]);
+    rows.push([(1, 50), (2, 1)]);
+    rows.push([(0, 1)]);
+    let words = Arc::new(LdaVocabulary::numbered(4));
+    let model = LdaModel::new(vec![0.1; 4], 0.01, rows, words, 9).unwrap();
+    let list = |lambda: f64| -> Vec<Vec<u32>> {
+        let all = model.top_words(2, lambda).into_iter();
+        all.map(|words| words.into_iter().map(|word| word.word).collect()).collect()
+    };
+    assert_eq!(list(1.0), [vec![0, 1], vec![0, 2], vec![2], vec![]]);
+    assert_eq!(list(0.0)[0], [3, 1], "by lift: both are only here, and the rarer one gains more by beta");
 }
 
 #[test]
@@ -496,7 +491,7 @@ fn pyldavis_export_is_complete() {
             rows.push([(0, 3)]);
             rows.push([]);
             rows.push([(0, 1), (1, 2)]);
-            let model = LdaModel::new(cluster, vec![0.1; 2], 0.01, rows, words.clone(), 2)?;
+            let model = LdaModel::new(vec![0.1; 2], 0.01, rows, words.clone(), 2)?;
             let corpus = Corpus::new([vec![(0, 2), (2, 2)], vec![], vec![(2, 1)]], words)?;
             let mut file = PyLdaVisWriter::begin(Vec::new(), &model).unwrap();
             file.documents(&model.infer(cluster, &corpus, 0..2, InferenceSettings::default())?).unwrap();

@@ -80,7 +80,7 @@ pub(crate) fn infer_topics(
     let width = alpha.len();
     let mixtures = run(py, &job, |cluster, _| {
         let vocabulary = corpus.vocabulary().clone();
-        let model = LdaModel::new(cluster, alpha.clone(), beta, of_words.clone(), vocabulary, documents)?;
+        let model = LdaModel::new(alpha.clone(), beta, of_words.clone(), vocabulary, documents)?;
         model.infer(cluster, &corpus, 0..corpus.len(), InferenceSettings { sweeps, burn_in, seed })
     })?;
     let shares: Vec<f64> = mixtures.into_iter().flat_map(|mixture| mixture.shares).collect();

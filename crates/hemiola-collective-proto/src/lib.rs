@@ -12,6 +12,7 @@
 //! | [`gossip`] | [`GossipNode`]: gossip averaging over a graph, with NOTIFY-ACK |
 //! | [`cost`] | cheapest scheme for the update of a matrix; fastest all-reduce algorithm |
 //! | [`algorithm`] | [`Algorithm`]: all-reduce algorithms |
+//! | [`route`] | [`Route`]: members of a reduction, by group (two levels), in their order |
 //!
 //! **One driver core.** [`CollectiveCall`], [`compress::CompressedCall`] and [`GossipNode`] are what
 //! drivers run: threads, TCP and the simulator. They own tags, lanes, headers, mismatches and
@@ -24,6 +25,7 @@ pub mod error;
 pub mod gossip;
 pub mod graph;
 pub mod protocol;
+pub mod route;
 
 pub use algorithm::Algorithm;
 pub use compress::{Compression, Compressor};
@@ -31,3 +33,4 @@ pub use error::{Error, Result};
 pub use gossip::{GossipAverager, GossipNode, GossipSync};
 pub use graph::{GossipWeights, Graph, LinkSpeeds, Topology, TopologySearch};
 pub use protocol::{CollectiveCall, CollectiveElement, CollectiveMessage, Operation, ReduceOp, Tag};
+pub use route::Route;

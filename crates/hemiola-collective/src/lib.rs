@@ -55,7 +55,7 @@ pub use hemiola_collective_proto::gossip::{GossipElement, GossipRound};
 pub use hemiola_collective_proto::protocol::chunk_range;
 pub use hemiola_collective_proto::{
     Algorithm, CollectiveElement, Compression, Compressor, GossipSync, GossipWeights, Graph, Operation, ReduceOp,
-    Topology, TopologySearch,
+    Route, Topology, TopologySearch,
 };
 pub use hemiola_collective_proto::{compress, cost};
 pub use measure::AlgorithmTimings;

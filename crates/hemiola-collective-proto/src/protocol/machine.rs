@@ -57,10 +57,21 @@ impl CollectiveMachine {
         let bad = |problem: String| Err(Error::InvalidCall { peers, problem });
         match operation {
             _ if me.index() >= peers => return bad(format!("peer {me} is not one of them")),
-            Operation::Broadcast { root, .. } | Operation::Reduce { root, .. } | Operation::Gather { root, .. }
+            Operation::Broadcast { root, .. }
+            | Operation::Reduce { root, .. }
+            | Operation::Gather { root, .. }
+            | Operation::RoutedReduce { root, .. }
+            | Operation::RoutedBroadcast { root, .. }
                 if root.index() >= peers =>
             {
                 return bad(format!("its root, peer {root}, is not one of them"));
+            }
+            Operation::RoutedAllReduce { route, .. }
+            | Operation::RoutedReduce { route, .. }
+            | Operation::RoutedBroadcast { route, .. } => {
+                if let Some(problem) = route.problem(peers) {
+                    return bad(problem);
+                }
             }
             Operation::AllGatherRagged { blocks } | Operation::Gather { blocks, .. } if blocks.len() != peers => {
                 return bad(format!("{} lengths were given", blocks.len()));

@@ -20,6 +20,7 @@
 //! | tree, and reduce | lower half + upper half of `2ᵏ` aligned ranks, relative to the root |
 //! | halving and doubling, and doubling | first `x(i) + x(i+p)`; then `y(i) + y(i+d)` for i < d |
 //! | two-level | a tree in each group, then the ring over the groups' sums |
+//! | routed | a tree in each group of the route, then the algorithm (or the tree to the root) over the stations, in the order of the route |
 //!
 //! In a tree, missing ranks are left out. In halving and doubling, `p` is the largest power of two
 //! ≤ peers; the first sums exist where there is an `i+p`, and the others follow for d = p/2, p/4,
@@ -39,6 +40,7 @@ mod machine;
 mod message;
 mod operation;
 mod ring;
+mod routed;
 mod step;
 mod tags;
 mod tree;

@@ -1,9 +1,9 @@
 //! Operations, their buffer lengths, and their translation into steps.
 
 use super::step::{CollectiveStep, Members, ReceiveAction, StepBuilder, chunk_range};
-use super::{CollectiveElement, ElementKind, ReduceOp, doubling, halving, ring, tree, two_level};
-use crate::Algorithm;
+use super::{CollectiveElement, ElementKind, ReduceOp, doubling, halving, ring, routed, tree, two_level};
 use crate::compress::{CollectiveGoal, Compression, CompressionLabel};
+use crate::{Algorithm, Route};
 use hemiola_core::Rank;
 use std::fmt;
 use std::ops::Range;
@@ -65,6 +65,39 @@ pub enum Operation {
         /// Number of elements per peer.
         length: usize,
     },
+    /// All-reduce among the members of a route: they get the combination of their elements. With
+    /// several groups the algorithm is that of the stations.
+    RoutedAllReduce {
+        /// Members in their order, by group.
+        route: Route,
+        /// Algorithm of the all-reduce.
+        algorithm: Algorithm,
+        /// Operator that combines elements.
+        operator: ReduceOp,
+        /// Number of elements per peer.
+        length: usize,
+    },
+    /// Reduce over the stations of a route: the root gets the combination of its own elements and
+    /// those of all members; the other buffers are undefined.
+    RoutedReduce {
+        /// Members by group.
+        route: Route,
+        /// Peer that receives the combination.
+        root: Rank,
+        /// Operator that combines elements.
+        operator: ReduceOp,
+        /// Number of elements per peer.
+        length: usize,
+    },
+    /// Broadcast over the stations of a route: all members get the elements of the root.
+    RoutedBroadcast {
+        /// Members by group.
+        route: Route,
+        /// Peer that sends its elements.
+        root: Rank,
+        /// Number of elements of the root.
+        length: usize,
+    },
     /// All-to-all: block `j` of peer `i` becomes block `i` of peer `j`.
     AllToAll {
         /// Number of elements per block.
@@ -82,7 +115,10 @@ impl Operation {
             Self::AllReduce { length, .. }
             | Self::ReduceScatter { length, .. }
             | Self::Broadcast { length, .. }
-            | Self::Reduce { length, .. } => *length,
+            | Self::Reduce { length, .. }
+            | Self::RoutedAllReduce { length, .. }
+            | Self::RoutedReduce { length, .. }
+            | Self::RoutedBroadcast { length, .. } => *length,
             Self::AllGather { block } | Self::AllToAll { block } => block.saturating_mul(peers),
             Self::AllGatherRagged { blocks } | Self::Gather { blocks, .. } => {
                 blocks.iter().fold(0, |sum, &block| sum.saturating_add(block))
@@ -106,7 +142,11 @@ impl Operation {
     pub fn result(&self, me: Rank, peers: usize) -> Range<usize> {
         match self {
             Self::ReduceScatter { length, .. } => chunk_range(*length, peers, me.index()),
-            Self::Reduce { root, .. } | Self::Gather { root, .. } if *root != me => 0..0,
+            Self::Reduce { root, .. } | Self::Gather { root, .. } | Self::RoutedReduce { root, .. } if *root != me => {
+                0..0
+            }
+            Self::RoutedAllReduce { route, .. } if !route.contains(me) => 0..0,
+            Self::RoutedBroadcast { route, root, .. } if *root != me && !route.contains(me) => 0..0,
             _ => 0..self.buffer_length(peers),
         }
     }
@@ -115,9 +155,11 @@ impl Operation {
     #[must_use]
     pub fn operator(&self) -> Option<ReduceOp> {
         match self {
-            Self::AllReduce { operator, .. } | Self::ReduceScatter { operator, .. } | Self::Reduce { operator, .. } => {
-                Some(*operator)
-            }
+            Self::AllReduce { operator, .. }
+            | Self::ReduceScatter { operator, .. }
+            | Self::Reduce { operator, .. }
+            | Self::RoutedAllReduce { operator, .. }
+            | Self::RoutedReduce { operator, .. } => Some(*operator),
             _ => None,
         }
     }
@@ -133,16 +175,14 @@ impl Operation {
         let members = Members { ranks: &ranks, me: me.index() };
         let mut writer = StepBuilder { steps: Vec::new(), segment };
         match self {
-            Self::AllReduce { algorithm, length, .. } => match *algorithm {
-                Algorithm::Ring => ring::all_reduce(&mut writer, members, *length),
-                Algorithm::Tree => {
-                    tree::reduce(&mut writer, members, 0, 0..*length);
-                    tree::broadcast(&mut writer, members, 0, 0..*length);
-                }
-                Algorithm::HalvingDoubling => halving::all_reduce(&mut writer, members, *length),
-                Algorithm::Doubling => doubling::all_reduce(&mut writer, members, *length),
-                Algorithm::TwoLevel { group } => two_level::all_reduce(&mut writer, members, group, *length),
-            },
+            Self::AllReduce { algorithm, length, .. } => all_reduce(&mut writer, members, *algorithm, *length),
+            Self::RoutedAllReduce { route, algorithm, length, .. } => {
+                routed::all_reduce(&mut writer, route, me, *algorithm, *length);
+            }
+            Self::RoutedReduce { route, root, length, .. } => routed::reduce(&mut writer, route, *root, me, *length),
+            Self::RoutedBroadcast { route, root, length } => {
+                routed::broadcast(&mut writer, route, *root, me, *length);
+            }
             Self::ReduceScatter { length, .. } => ring::reduce_scatter(&mut writer, members, *length),
             Self::AllGather { block } => {
                 ring::all_gather(&mut writer, members, &|member| member * block..(member + 1) * block);
@@ -162,6 +202,20 @@ impl Operation {
             Self::Barrier => barrier(&mut writer, members),
         }
         writer.steps
+    }
+}
+
+/// All-reduce of members by an algorithm.
+pub(super) fn all_reduce(writer: &mut StepBuilder, members: Members<'_>, algorithm: Algorithm, length: usize) {
+    match algorithm {
+        Algorithm::Ring => ring::all_reduce(writer, members, length),
+        Algorithm::Tree => {
+            tree::reduce(writer, members, 0, 0..length);
+            tree::broadcast(writer, members, 0, 0..length);
+        }
+        Algorithm::HalvingDoubling => halving::all_reduce(writer, members, length),
+        Algorithm::Doubling => doubling::all_reduce(writer, members, length),
+        Algorithm::TwoLevel { group } => two_level::all_reduce(writer, members, group, length),
     }
 }
 
@@ -227,14 +281,15 @@ pub struct CallSignature {
     pub(super) root: u32,
     /// Number of elements; for a compressed collective, before compression.
     pub(super) length: u64,
-    /// Hash of block lengths that differ by peer, or of compressor state that all peers must share.
+    /// Hash of block lengths that differ by peer, of a route, or of compressor state that all peers
+    /// must share.
     pub(super) digest: u64,
     pub(super) segment: u64,
     /// Compression and goal of the compressed collective that this is a stage of.
     pub(super) compressed: Option<(Compression, CollectiveGoal)>,
 }
 
-pub(super) const OPERATION_NAMES: [&str; 9] = [
+pub(super) const OPERATION_NAMES: [&str; 12] = [
     "all-reduce",
     "reduce-scatter",
     "all-gather",
@@ -244,6 +299,9 @@ pub(super) const OPERATION_NAMES: [&str; 9] = [
     "all-to-all",
     "barrier",
     "gather",
+    "routed all-reduce",
+    "routed reduce",
+    "routed broadcast",
 ];
 
 impl CallSignature {
@@ -267,18 +325,28 @@ impl CallSignature {
             Operation::AllToAll { block } => (6, *block),
             Operation::Barrier => (7, 0),
             Operation::Gather { blocks, .. } => (8, operation.buffer_length(blocks.len())),
+            Operation::RoutedAllReduce { length, .. } => (9, *length),
+            Operation::RoutedReduce { length, .. } => (10, *length),
+            Operation::RoutedBroadcast { length, .. } => (11, *length),
         };
         let digest = match operation {
             Operation::AllGatherRagged { blocks } | Operation::Gather { blocks, .. } => {
                 digest(blocks.iter().map(|&block| block as u64))
             }
+            Operation::RoutedAllReduce { route, .. }
+            | Operation::RoutedReduce { route, .. }
+            | Operation::RoutedBroadcast { route, .. } => route.digest(),
             _ => 0,
         };
         let (algorithm, root) = match operation {
-            Operation::AllReduce { algorithm, .. } => (Some(*algorithm), 0),
-            Operation::Broadcast { root, .. } | Operation::Reduce { root, .. } | Operation::Gather { root, .. } => {
-                (None, root.number())
+            Operation::AllReduce { algorithm, .. } | Operation::RoutedAllReduce { algorithm, .. } => {
+                (Some(*algorithm), 0)
             }
+            Operation::Broadcast { root, .. }
+            | Operation::Reduce { root, .. }
+            | Operation::Gather { root, .. }
+            | Operation::RoutedReduce { root, .. }
+            | Operation::RoutedBroadcast { root, .. } => (None, root.number()),
             _ => (None, 0),
         };
         let operator = operation.operator();
@@ -327,7 +395,7 @@ impl fmt::Display for CallSignature {
         }
         let rooted = match self.compressed {
             Some((_, goal)) => goal.root().is_some(),
-            None => [4, 5, 8].contains(&self.code),
+            None => [4, 5, 8, 10, 11].contains(&self.code),
         };
         if rooted {
             write!(formatter, " with root {}", self.root)?;
@@ -336,7 +404,11 @@ impl fmt::Display for CallSignature {
             write!(formatter, " compressed as {compression}")?;
         }
         if self.digest != 0 {
-            let what = if self.code == 3 || self.code == 8 { "lengths" } else { "shape and state" };
+            let what = match self.code {
+                3 | 8 => "lengths",
+                9..=11 => "route",
+                _ => "shape and state",
+            };
             write!(formatter, ", {what} {:016x}", self.digest)?;
         }
         write!(formatter, " in messages of up to {}", self.segment)

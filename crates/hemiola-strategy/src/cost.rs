@@ -22,7 +22,7 @@ use crate::resources::ResourceSpec;
 use crate::strategy::Strategy;
 use hemiola_collective_proto::compress::CollectiveGoal;
 use hemiola_collective_proto::protocol::CollectiveStep;
-use hemiola_collective_proto::{Algorithm, Compression, Operation, ReduceOp};
+use hemiola_collective_proto::{Algorithm, Compression, Operation, ReduceOp, Route};
 use hemiola_core::Rank;
 use std::collections::BTreeMap;
 
@@ -176,8 +176,12 @@ impl<'a> CostModel<'a> {
         let compressed = node.compression.bytes(rows, columns) as f64;
         let whole = 4.0 * shard.elements() as f64;
         match (&node.synchronizer, &node.placement) {
-            (Synchronizer::AllReduce { algorithm, .. }, _) => {
-                self.all_reduce(*algorithm, node.compression, (rows, columns)).0
+            (Synchronizer::AllReduce { algorithm, .. }, _) => match &node.route {
+                Some(route) => self.routed_all_reduce(*algorithm, route, whole),
+                None => self.all_reduce(*algorithm, node.compression, (rows, columns)).0,
+            },
+            (Synchronizer::ParameterServer, ShardPlacement::On(owner)) if is_routed(node) => {
+                self.routed_server(node, *owner, (compressed, whole))
             }
             (Synchronizer::ParameterServer | Synchronizer::Table { .. }, placement) => {
                 self.serve(placement, compressed, whole)
@@ -193,8 +197,9 @@ impl<'a> CostModel<'a> {
             }
             (Synchronizer::SufficientFactors, _) => {
                 let mut load = self.empty();
+                // Peers that do not train gather the factors, too, so their copies stay equal.
                 for from in &self.replicas {
-                    self.replicas.iter().for_each(|to| self.message(&mut load, *from, *to, compressed));
+                    self.cluster.ranks().for_each(|to| self.message(&mut load, *from, to, compressed));
                 }
                 load
             }
@@ -210,6 +215,61 @@ impl<'a> CostModel<'a> {
         }
     }
 
+    /// Load of an all-reduce along a route, by the given algorithm or the fastest in this model.
+    fn routed_all_reduce(&self, algorithm: Option<Algorithm>, route: &Route, bytes: f64) -> NetworkLoad {
+        let flat = [Algorithm::Ring, Algorithm::Tree, Algorithm::HalvingDoubling, Algorithm::Doubling];
+        let candidates = algorithm.map_or(flat.to_vec(), |algorithm| vec![algorithm]);
+        let priced = candidates.into_iter().map(|algorithm| {
+            let (operator, length) = (ReduceOp::Sum, self.pattern_length());
+            self.steps_load(&Operation::RoutedAllReduce { route: route.clone(), algorithm, operator, length }, bytes)
+        });
+        priced.min_by(|one, other| one.seconds().total_cmp(&other.seconds())).unwrap_or_else(|| self.empty())
+    }
+
+    /// Load of a parameter server with a route of its updates, or proxies for its values. A part
+    /// without a route is priced as direct.
+    fn routed_server(&self, node: &StrategyNode, root: Rank, (there, back): (f64, f64)) -> NetworkLoad {
+        let (operator, length) = (ReduceOp::Sum, self.pattern_length());
+        let mut load = match &node.route {
+            Some(route) => {
+                self.steps_load(&Operation::RoutedReduce { route: route.clone(), root, operator, length }, there)
+            }
+            None => self.serve(&ShardPlacement::On(root), there, 0.0),
+        };
+        load.add(&match &node.proxies {
+            Some(proxies) => {
+                self.steps_load(&Operation::RoutedBroadcast { route: proxies.clone(), root, length }, back)
+            }
+            None => self.serve(&ShardPlacement::On(root), 0.0, back),
+        });
+        load
+    }
+
+    /// Number of elements for which steps are built to derive flows.
+    fn pattern_length(&self) -> usize {
+        self.cluster.size().next_power_of_two() * 4
+    }
+
+    /// Load of the very steps of an operation on all peers, for a vector of so many bytes.
+    fn steps_load(&self, operation: &Operation, bytes: f64) -> NetworkLoad {
+        let (mut load, peers, length) = (self.empty(), self.cluster.size(), self.pattern_length());
+        for me in self.cluster.ranks() {
+            let (mut sent, mut received) = (0.0, 0.0);
+            for step in operation.steps(me, peers, length) {
+                match step {
+                    CollectiveStep::Send { to, range } => {
+                        self.flow(&mut load, me, to, bytes * range.len() as f64 / length as f64);
+                        sent += self.cluster.link(me, to).latency;
+                    }
+                    CollectiveStep::Receive { from, .. } => received += self.cluster.link(from, me).latency,
+                }
+            }
+            // Sending and receiving overlap; only the longer chain counts.
+            load.waits[me.index()] += f64::max(sent, received);
+        }
+        load
+    }
+
     fn serve(&self, placement: &ShardPlacement, there: f64, back: f64) -> NetworkLoad {
         let mut load = self.empty();
         let servers: &[Rank] = match placement {
@@ -220,8 +280,11 @@ impl<'a> CostModel<'a> {
         let share = 1.0 / servers.len().max(1) as f64;
         for server in servers {
             for replica in &self.replicas {
-                self.message(&mut load, *replica, *server, there * share);
-                self.message(&mut load, *server, *replica, back * share);
+                for (from, to, bytes) in [(*replica, *server, there * share), (*server, *replica, back * share)] {
+                    if bytes > 0.0 {
+                        self.message(&mut load, from, to, bytes);
+                    }
+                }
             }
         }
         load
@@ -291,21 +354,24 @@ impl<'a> CostModel<'a> {
     #[must_use]
     pub fn strategy(&self, model: &ModelSpec, strategy: &Strategy) -> NetworkLoad {
         let mut load = self.empty();
-        let mut groups: BTreeMap<u32, (Option<Algorithm>, u64)> = BTreeMap::new();
+        let mut groups: BTreeMap<u32, (Option<Algorithm>, Option<&Route>, u64)> = BTreeMap::new();
         for plan in &strategy.plans {
             let Some(variable) = model.find(&plan.variable) else { continue };
             for (shard, node) in plan.shards() {
                 match &node.synchronizer {
                     // A group is one message, so its latency counts once.
                     Synchronizer::AllReduce { algorithm, group } if node.compression == Compression::Plain => {
-                        groups.entry(*group).or_insert((*algorithm, 0)).1 += shard.elements();
+                        groups.entry(*group).or_insert((*algorithm, node.route.as_ref(), 0)).2 += shard.elements();
                     }
                     _ => load.add(&self.node(variable, &shard, node)),
                 }
             }
         }
-        for (algorithm, elements) in groups.into_values() {
-            load.add(&self.all_reduce(algorithm, Compression::Plain, (elements as usize, 1)).0);
+        for (algorithm, route, elements) in groups.into_values() {
+            load.add(&match route {
+                Some(route) => self.routed_all_reduce(algorithm, route, 4.0 * elements as f64),
+                None => self.all_reduce(algorithm, Compression::Plain, (elements as usize, 1)).0,
+            });
         }
         load
     }
@@ -317,6 +383,11 @@ impl<'a> CostModel<'a> {
         both.add(other);
         both
     }
+}
+
+/// Tells whether updates or values travel along a route.
+fn is_routed(node: &StrategyNode) -> bool {
+    node.route.is_some() || node.proxies.is_some()
 }
 
 /// Flows of an algorithm, from the steps of all peers.
@@ -402,7 +473,7 @@ mod tests {
 
     #[test]
     fn peers_of_a_host_share_its_link() {
-        let peer = |host: usize| PeerSpec { host: host.to_string(), device: "cpu".into() };
+        let peer = |host: usize| PeerSpec::on(host.to_string());
         let mut cluster = ResourceSpec::uniform(8, LinkSpec { latency: 0.0, ..LINK });
         cluster.peers = [0, 0, 0, 0, 1, 1, 1, 1].map(peer).to_vec();
         cluster.within_host = LinkSpec { bytes_per_second: 1e10, latency: 0.0 };
@@ -413,6 +484,32 @@ mod tests {
         // all peers.
         assert!(seconds(Algorithm::HalvingDoubling) > 2.0 * seconds(Algorithm::Ring));
         assert!(seconds(Algorithm::TwoLevel { group: 4 }) < seconds(Algorithm::Ring));
+    }
+
+    #[test]
+    fn two_levels_send_one_vector_per_host_between_hosts() {
+        let mut cluster = ResourceSpec::uniform(8, LinkSpec { latency: 0.0, ..LINK });
+        cluster.peers = [0, 0, 0, 0, 1, 1, 1, 1].map(|host: usize| PeerSpec::on(host.to_string())).to_vec();
+        cluster.within_host = LinkSpec { bytes_per_second: 1e10, latency: 0.0 };
+        let (variable, ranks) = (VariableSpec::dense("w", [1 << 20]), Rank::all(8).collect::<Vec<_>>());
+        let hosts = cluster.host_route(&ranks).unwrap();
+        let direct = StrategyNode::parameter_server(Rank::ROOT);
+        let seconds = |node: &StrategyNode| alone(&cluster, &variable, node).seconds;
+        let two_level = direct.clone().over(hosts.clone()).with_proxies(hosts.clone());
+        // Four vectors enter and leave the host of the owner, and one with stations and proxies.
+        let vector = 4.0 * f64::from(1 << 20) / LINK.bytes_per_second;
+        assert!((seconds(&direct) - 4.0 * vector).abs() < 1e-9);
+        assert!((seconds(&two_level) - vector).abs() < 1e-9, "{} {vector}", seconds(&two_level));
+        assert!(seconds(&direct.clone().over(hosts.clone())) > 3.9 * vector, "values still go to each peer");
+        // A ring in the order of the hosts crosses between them once, an alternating one always.
+        let ring = |order: &[u32]| {
+            let order = order.iter().copied().map(Rank::new).collect();
+            let mut node = StrategyNode::all_reduce(0).over(Route::direct(order));
+            node.synchronizer = Synchronizer::AllReduce { algorithm: Some(Algorithm::Ring), group: 0 };
+            seconds(&node)
+        };
+        assert!(ring(&[0, 4, 1, 5, 2, 6, 3, 7]) > 3.9 * ring(&[3, 1, 0, 2, 7, 6, 5, 4]));
+        assert!(seconds(&StrategyNode::all_reduce(0).over(hosts)) < 1.01 * ring(&[0, 1, 2, 3, 4, 5, 6, 7]));
     }
 
     #[test]

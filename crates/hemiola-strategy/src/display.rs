@@ -42,6 +42,13 @@ pub(crate) fn node(node: &StrategyNode, group: &dyn Fn(u32) -> String) -> String
     if !matches!(node.compression, Compression::Plain | Compression::SufficientFactors { .. }) {
         write!(description, ", as {}", node.compression).expect("writing to a string never fails");
     }
+    if let Some(route) = &node.route {
+        let kind = if route.groups().len() > 1 { "in two levels" } else { "in the order" };
+        write!(description, ", {kind} {route}").expect("writing to a string never fails");
+    }
+    if let Some(proxies) = &node.proxies {
+        write!(description, ", proxies {proxies}").expect("writing to a string never fails");
+    }
     if node.staleness > 0 {
         write!(description, ", at most {} steps old", node.staleness).expect("writing to a string never fails");
     }
@@ -75,16 +82,29 @@ pub(crate) fn plan(plan: &VariablePlan, group: &dyn Fn(u32) -> String) -> String
                 Synchronizer::ParameterServer | Synchronizer::Table { .. },
                 Compression::Plain,
                 0,
-            ) if node.synchronizer == first.synchronizer => Some(*peer),
+            ) if node.synchronizer == first.synchronizer
+                && (&node.route, &node.proxies) == (&first.route, &first.proxies) =>
+            {
+                Some(*peer)
+            }
             _ => None,
         })
         .collect();
+    let mut routes = String::new();
+    if let Some(route) = &first.route {
+        write!(routes, ", route {route}").expect("writing to a string never fails");
+    }
+    if let Some(proxies) = &first.proxies {
+        write!(routes, ", proxies {proxies}").expect("writing to a string never fails");
+    }
     match (served, &first.synchronizer) {
         (Some(peers), Synchronizer::Table { consistency }) => {
             let (shards, owners) = (peers.len(), distinct(&peers));
             format!("{shards} shards ({}) in tables on {owners}, {consistency}", plan.partitioning)
         }
-        (Some(peers), _) => format!("{} shards ({}) served by {}", peers.len(), plan.partitioning, distinct(&peers)),
+        (Some(peers), _) => {
+            format!("{} shards ({}) served by {}{routes}", peers.len(), plan.partitioning, distinct(&peers))
+        }
         (None, _) => format!("cut {}: {}", plan.partitioning, descriptions.join("; ")),
     }
 }

@@ -1,9 +1,10 @@
-//! Explanation of a strategy: each variable with its method, bytes, time, and the best alternative.
+//! Explanation of a strategy: each variable with its method, bytes, time, and all alternatives.
 
 use crate::builders::{candidates, price};
 use crate::cost::{CostModel, NetworkLoad};
 use crate::display;
 use crate::model::{ModelSpec, VariableSpec};
+use crate::node::Synchronizer;
 use crate::resources::ResourceSpec;
 use crate::strategy::{Strategy, VariablePlan};
 use serde::Serialize;
@@ -20,7 +21,7 @@ pub struct SyncChoice {
     pub seconds: f64,
 }
 
-/// Choice for one variable, and its runner-up.
+/// Choice for one variable, its runner-up, and all alternatives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct VariableExplanation {
     variable: String,
@@ -28,9 +29,12 @@ struct VariableExplanation {
     bytes: u64,
     choice: SyncChoice,
     runner_up: Option<SyncChoice>,
+    /// The cheapest of each other method, in ascending order of time.
+    alternatives: Vec<SyncChoice>,
 }
 
-/// Strategy with its reasons, for people and, serialized, for programs.
+/// Strategy with its reasons, for people and, serialized, for programs. The alternate form `{:#}`
+/// lists all alternatives of each variable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StrategyExplanation {
     peers: usize,
@@ -48,6 +52,18 @@ impl StrategyExplanation {
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.seconds
+    }
+
+    /// Lists the cost of each alternative of each variable.
+    fn write_alternatives(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for VariableExplanation { variable, choice, alternatives, .. } in &self.variables {
+            writeln!(formatter, "{variable}")?;
+            let all = std::iter::once((choice, "*")).chain(alternatives.iter().map(|other| (other, " ")));
+            for (SyncChoice { method, bytes: sent, seconds: alone }, mark) in all {
+                writeln!(formatter, "{mark} {:>9} {:>10}  {method}", seconds(*alone), bytes(*sent))?;
+            }
+        }
+        Ok(())
     }
 
     /// Predicted bytes that all peers send in a step.
@@ -95,21 +111,47 @@ fn explain_variable(
     };
     let in_group = |group: u32| format!("in group {group}");
     let choice = priced_choice(plan, &price(costs, variable, plan), &in_group);
-    let kind = |plan: &VariablePlan| (plan.nodes[0].synchronizer.clone(), plan.nodes.len());
-    let same = |other: &VariablePlan| match (plan.nodes[0].group(), other.nodes[0].group()) {
-        (Some(_), Some(_)) => true,
-        _ => kind(plan) == kind(other),
-    };
-    let others = candidates(variable, cluster).into_iter().filter(|other| !same(other));
-    let priced = others.map(|other| priced_choice(&other, &price(costs, variable, &other), &|_| String::new()));
-    let runner_up = priced.min_by(|one, other| one.seconds.total_cmp(&other.seconds));
-    let runner_up = runner_up.map(|choice| SyncChoice { method: choice.method.trim_end().to_owned(), ..choice });
+    let mut alternatives: Vec<(MethodKind, SyncChoice)> = Vec::new();
+    for other in candidates(variable, cluster).into_iter().filter(|other| MethodKind::of(other) != MethodKind::of(plan))
+    {
+        let choice = priced_choice(&other, &price(costs, variable, &other), &|_| String::new());
+        let choice =
+            SyncChoice { method: choice.method.replace("all-reduce ,", "all-reduce,").trim_end().to_owned(), ..choice };
+        // One of each method: any peer may serve a variable.
+        match alternatives.iter_mut().find(|(kind, _)| *kind == MethodKind::of(&other)) {
+            Some((_, best)) if best.seconds <= choice.seconds => {}
+            Some((_, best)) => *best = choice,
+            None => alternatives.push((MethodKind::of(&other), choice)),
+        }
+    }
+    let mut alternatives: Vec<SyncChoice> = alternatives.into_iter().map(|(_, choice)| choice).collect();
+    alternatives.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
+    let runner_up = alternatives.first().cloned();
     VariableExplanation {
         variable: variable.name.clone(),
         shape: variable.shape.clone(),
         bytes: variable.bytes(),
         choice,
         runner_up,
+        alternatives,
+    }
+}
+
+/// Method of a plan, without its peers and groups.
+#[derive(PartialEq)]
+enum MethodKind {
+    AllReduce { two_level: bool },
+    Other { synchronizer: Synchronizer, shards: usize, two_level: bool },
+}
+
+impl MethodKind {
+    fn of(plan: &VariablePlan) -> Self {
+        let node = &plan.nodes[0];
+        let two_level = node.route.as_ref().is_some_and(|route| route.groups().len() > 1);
+        match node.group() {
+            Some(_) => Self::AllReduce { two_level },
+            None => Self::Other { synchronizer: node.synchronizer.clone(), shards: plan.nodes.len(), two_level },
+        }
     }
 }
 
@@ -163,6 +205,9 @@ impl fmt::Display for StrategyExplanation {
             }
             line.push_str(second);
             writeln!(formatter, "{}", line.trim_end())?;
+        }
+        if formatter.alternate() {
+            self.write_alternatives(formatter)?;
         }
         let (peer, most) = self.busiest;
         writeln!(

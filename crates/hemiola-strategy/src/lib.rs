@@ -26,7 +26,7 @@
 //! | `verify`, `diff`, `display` | verification, comparison, and text form |
 //! | `cost` | bytes and seconds |
 //! | `builders/` | strategy builders |
-//! | `explain` | the choices with their costs and runners-up |
+//! | `explain` | the choices with their costs and all alternatives |
 
 mod builders;
 mod cost;
@@ -41,11 +41,12 @@ mod resources;
 mod strategy;
 mod verify;
 
-pub use builders::{StrategyBuilder, UnknownStrategyBuilder};
+pub use builders::{ShareBasis, StrategyBuilder, UnknownStrategyBuilder};
 pub use cost::{CostModel, NetworkLoad, NodeCost};
 pub use diff::StrategyDifference;
 pub use error::{Error, Result, StrategyProblem};
 pub use explain::{StrategyExplanation, SyncChoice, explain};
+pub use hemiola_collective_proto::Route;
 pub use model::{GradientKind, ModelSpec, VariableSpec};
 pub use node::{GossipPlan, ShardPlacement, StrategyNode, Synchronizer, TableConsistency};
 pub use partition::{Partitioning, VariableShard};

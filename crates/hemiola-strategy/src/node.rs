@@ -1,7 +1,7 @@
 //! Decision for one shard of a variable.
 
 use hemiola_collective_proto::graph::Topology;
-use hemiola_collective_proto::{Algorithm, Compression, GossipSync};
+use hemiola_collective_proto::{Algorithm, Compression, GossipSync, Route};
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -129,7 +129,7 @@ pub enum Synchronizer {
     Gossip(GossipPlan),
 }
 
-/// Decision for one shard: placement, synchronizer, compression and staleness bound.
+/// Decision for one shard: placement, synchronizer, compression, staleness bound and routes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StrategyNode {
@@ -142,6 +142,15 @@ pub struct StrategyNode {
     /// Staleness bound in steps; 0 by default.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub staleness: u64,
+    /// Route of the updates of an all-reduce or a parameter server: the replicas, in groups. Updates
+    /// of a group are summed at its first peer (the transfer destination of `AutoDist`); one group
+    /// states the order of the peers (its reduction sequence). `None` is direct, in rank order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<Route>,
+    /// Proxies of a variable of a parameter server: the first peer of each group keeps a copy for
+    /// its group. The owner sends new values to the proxies only, and they pass them on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxies: Option<Route>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -158,6 +167,8 @@ impl StrategyNode {
             synchronizer: Synchronizer::ParameterServer,
             compression: Compression::Plain,
             staleness: 0,
+            route: None,
+            proxies: None,
         }
     }
 
@@ -171,14 +182,14 @@ impl StrategyNode {
     #[must_use]
     pub fn parameter_server_rows(peers: Vec<Rank>) -> Self {
         let (placement, synchronizer) = (ShardPlacement::Sharded(peers), Synchronizer::ParameterServerRows);
-        Self { placement, synchronizer, compression: Compression::Plain, staleness: 0 }
+        Self { placement, synchronizer, ..Self::parameter_server(Rank::ROOT) }
     }
 
     /// Returns a node that is all-reduced in a group.
     #[must_use]
     pub fn all_reduce(group: u32) -> Self {
         let synchronizer = Synchronizer::AllReduce { algorithm: None, group };
-        Self { placement: ShardPlacement::Replicated, synchronizer, compression: Compression::Plain, staleness: 0 }
+        Self { placement: ShardPlacement::Replicated, synchronizer, ..Self::parameter_server(Rank::ROOT) }
     }
 
     /// Returns a node that is averaged by gossip.
@@ -192,12 +203,21 @@ impl StrategyNode {
     #[must_use]
     pub fn sufficient_factors(pairs: u64) -> Self {
         let compression = Compression::SufficientFactors { pairs: pairs as usize };
-        Self {
-            placement: ShardPlacement::Replicated,
-            synchronizer: Synchronizer::SufficientFactors,
-            compression,
-            staleness: 0,
-        }
+        Self { synchronizer: Synchronizer::SufficientFactors, compression, ..Self::all_reduce(0) }
+    }
+
+    /// Returns this node with a route of its updates.
+    #[must_use]
+    pub fn over(mut self, route: Route) -> Self {
+        self.route = Some(route);
+        self
+    }
+
+    /// Returns this node with proxies that keep a copy for their groups.
+    #[must_use]
+    pub fn with_proxies(mut self, proxies: Route) -> Self {
+        self.proxies = Some(proxies);
+        self
     }
 
     /// All-reduce group of the node, if it has one.

@@ -2,17 +2,56 @@
 //!
 //! A [`Partitioning`] has the number of pieces of each dimension. Pieces differ by at most one, so
 //! any number up to the extent works, also for a prime extent. (`AutoDist` asks for divisors, and
-//! makes as many shards as rows out of a prime number of rows.) Shards are in row-major order.
+//! makes as many shards as rows out of a prime number of rows.) With shares, the pieces of the only
+//! dimension that is cut are in proportion to them, such as to the bandwidth of the peers that hold
+//! them. Shards are in row-major order.
 
 use crate::model::VariableSpec;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 
-/// Number of pieces of each dimension of a variable.
+/// Number of pieces of each dimension of a variable. In a file, the numbers alone stand for equal
+/// pieces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Partitioning(pub Vec<usize>);
+#[serde(from = "PartitioningForm", into = "PartitioningForm")]
+pub struct Partitioning {
+    /// Number of pieces, by dimension.
+    pub pieces: Vec<usize>,
+    /// Relative sizes of the pieces of the only dimension that is cut; empty for equal pieces.
+    pub shares: Vec<u64>,
+}
+
+/// Forms of a [`Partitioning`] in a file.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum PartitioningForm {
+    Equal(Vec<usize>),
+    Uneven(UnevenForm),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UnevenForm {
+    pieces: Vec<usize>,
+    shares: Vec<u64>,
+}
+
+impl From<PartitioningForm> for Partitioning {
+    fn from(form: PartitioningForm) -> Self {
+        match form {
+            PartitioningForm::Equal(pieces) => Self::equal(pieces),
+            PartitioningForm::Uneven(UnevenForm { pieces, shares }) => Self { pieces, shares },
+        }
+    }
+}
+
+impl From<Partitioning> for PartitioningForm {
+    fn from(partitioning: Partitioning) -> Self {
+        let Partitioning { pieces, shares } = partitioning;
+        if shares.is_empty() { Self::Equal(pieces) } else { Self::Uneven(UnevenForm { pieces, shares }) }
+    }
+}
 
 /// Piece of a variable: a range of each dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,26 +78,42 @@ impl VariableShard {
 }
 
 impl Partitioning {
+    /// Creates a partitioning into so many equal pieces by dimension.
+    #[must_use]
+    pub const fn equal(pieces: Vec<usize>) -> Self {
+        Self { pieces, shares: Vec::new() }
+    }
+
     /// Returns the partitioning into one piece.
     #[must_use]
     pub fn whole(variable: &VariableSpec) -> Self {
-        Self(vec![1; variable.shape.len()])
+        Self::equal(vec![1; variable.shape.len()])
     }
 
     /// Cuts one dimension into `pieces`, or as many as its extent allows. A scalar stays whole.
     #[must_use]
     pub fn along(variable: &VariableSpec, dimension: usize, pieces: usize) -> Self {
         let mut partitioning = Self::whole(variable);
-        if let (Some(cut), Some(extent)) = (partitioning.0.get_mut(dimension), variable.shape.get(dimension)) {
+        if let (Some(cut), Some(extent)) = (partitioning.pieces.get_mut(dimension), variable.shape.get(dimension)) {
             *cut = pieces.clamp(1, *extent);
         }
         partitioning
     }
 
+    /// Cuts one dimension into a piece for each share, in proportion to the shares. Returns `None`
+    /// if a piece would be empty.
+    #[must_use]
+    pub fn in_shares(variable: &VariableSpec, dimension: usize, shares: &[u64]) -> Option<Self> {
+        let mut partitioning = Self::whole(variable);
+        *partitioning.pieces.get_mut(dimension)? = shares.len();
+        partitioning.shares = shares.to_vec();
+        partitioning.problem(variable).is_none().then_some(partitioning)
+    }
+
     /// Number of resulting shards.
     #[must_use]
     pub fn shards(&self) -> usize {
-        self.0.iter().product()
+        self.pieces.iter().product()
     }
 
     /// Returns true if there is only one piece.
@@ -70,18 +125,39 @@ impl Partitioning {
     /// Returns the reason why a variable cannot be cut like this, if any.
     #[must_use]
     pub fn problem(&self, variable: &VariableSpec) -> Option<String> {
-        if self.0.len() != variable.shape.len() {
-            let (has, named) = (variable.shape.len(), self.0.len());
+        if self.pieces.len() != variable.shape.len() {
+            let (has, named) = (variable.shape.len(), self.pieces.len());
             return Some(format!(
                 "its partitioning {self} names {named} dimensions, and its shape {:?} has {has}",
                 variable.shape
             ));
         }
-        let bad = self.0.iter().zip(&variable.shape).position(|(cut, extent)| *cut == 0 || cut > extent)?;
-        Some(format!(
-            "dimension {bad} has {} elements and cannot be cut into {} pieces",
-            variable.shape[bad], self.0[bad]
-        ))
+        let bad = self.pieces.iter().zip(&variable.shape).position(|(cut, extent)| *cut == 0 || cut > extent);
+        if let Some(bad) = bad {
+            return Some(format!(
+                "dimension {bad} has {} elements and cannot be cut into {} pieces",
+                variable.shape[bad], self.pieces[bad]
+            ));
+        }
+        if self.shares.is_empty() {
+            return None;
+        }
+        let (cuts, shares) = (self.pieces.iter().filter(|pieces| **pieces > 1).count(), self.shares.len());
+        if cuts > 1 || shares != self.shards() {
+            return Some(format!("its {shares} shares need a single dimension that is cut into as many pieces"));
+        }
+        let empty = self.cut(&variable.shape).iter().position(|shard| shard.elements() == 0)?;
+        Some(format!("share {} of its shares {:?} is too small for any element", empty, self.shares))
+    }
+
+    /// Start of a piece of a dimension, or the extent after the last one.
+    fn edge(&self, extent: usize, pieces: usize, index: usize) -> usize {
+        if pieces > 1 && self.shares.len() == pieces {
+            // 128 bits, since extents and shares are any numbers.
+            let sum = |shares: &[u64]| shares.iter().map(|share| u128::from(*share)).sum::<u128>();
+            return (extent as u128 * sum(&self.shares[..index]) / sum(&self.shares).max(1)) as usize;
+        }
+        index * extent / pieces
     }
 
     /// Returns the shards, in row-major order. The partitioning must [fit](Partitioning::problem)
@@ -89,8 +165,8 @@ impl Partitioning {
     #[must_use]
     pub fn cut(&self, shape: &[usize]) -> Vec<VariableShard> {
         let mut shards = vec![VariableShard { ranges: Vec::new() }];
-        for (extent, pieces) in shape.iter().zip(&self.0) {
-            let piece = |index: usize| index * extent / pieces..(index + 1) * extent / pieces;
+        for (extent, pieces) in shape.iter().zip(&self.pieces) {
+            let piece = |index: usize| self.edge(*extent, *pieces, index)..self.edge(*extent, *pieces, index + 1);
             shards = shards
                 .into_iter()
                 .flat_map(|shard| {
@@ -108,8 +184,12 @@ impl Partitioning {
 
 impl fmt::Display for Partitioning {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cuts: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        write!(formatter, "{}", cuts.join("×"))
+        let join = |numbers: Vec<String>, by: &str| numbers.join(by);
+        write!(formatter, "{}", join(self.pieces.iter().map(ToString::to_string).collect(), "×"))?;
+        if !self.shares.is_empty() {
+            write!(formatter, " as {}", join(self.shares.iter().map(ToString::to_string).collect(), ":"))?;
+        }
+        Ok(())
     }
 }
 
@@ -122,7 +202,7 @@ mod tests {
         #[test]
         fn shards_cover_every_element_once(shape in prop::collection::vec(1..8_usize, 0..4), cuts in prop::collection::vec(1..8_usize, 4)) {
             let cuts: Vec<usize> = shape.iter().zip(cuts).map(|(extent, cut)| cut.min(*extent)).collect();
-            let partitioning = Partitioning(cuts);
+            let partitioning = Partitioning::equal(cuts);
             let variable = VariableSpec::dense("v", shape.clone());
             prop_assert_eq!(partitioning.problem(&variable), None);
             let shards = partitioning.cut(&shape);
@@ -157,9 +237,27 @@ mod tests {
     }
 
     #[test]
+    fn shares_are_in_proportion_and_never_empty() {
+        let variable = VariableSpec::dense("v", [3, 1000]);
+        let cut = Partitioning::in_shares(&variable, 1, &[3, 1, 6]).unwrap();
+        let columns: Vec<usize> = cut.cut(&variable.shape).iter().map(|shard| shard.ranges[1].len()).collect();
+        assert_eq!((columns, cut.to_string().as_str()), (vec![300, 100, 600], "1×3 as 3:1:6"));
+        let file = serde_json::to_string(&cut).unwrap();
+        assert_eq!(file, r#"{"pieces":[1,3],"shares":[3,1,6]}"#);
+        assert_eq!(serde_json::from_str::<Partitioning>(&file).unwrap(), cut);
+        assert_eq!(serde_json::to_string(&Partitioning::equal(vec![1, 3])).unwrap(), "[1,3]");
+        assert_eq!(Partitioning::in_shares(&variable, 0, &[5, 1, 5]), None, "a row for each, but none for the second");
+        assert_eq!(Partitioning::in_shares(&variable, 1, &[0, 0]), None);
+        let huge = Partitioning::in_shares(&variable, 1, &[u64::MAX, u64::MAX]).unwrap();
+        assert_eq!(huge.cut(&variable.shape)[1].ranges[1], 500..1000);
+        let wrong = Partitioning { pieces: vec![3, 2], shares: vec![1; 6] }.problem(&variable).unwrap();
+        assert!(wrong.contains("need a single dimension"), "{wrong}");
+    }
+
+    #[test]
     fn misfits_are_reported() {
         let variable = VariableSpec::dense("v", [3, 4]);
-        let problem = |cuts: &[usize]| Partitioning(cuts.to_vec()).problem(&variable).unwrap();
+        let problem = |cuts: &[usize]| Partitioning::equal(cuts.to_vec()).problem(&variable).unwrap();
         assert!(problem(&[2]).contains("names 1 dimensions, and its shape [3, 4] has 2"));
         assert!(problem(&[1, 5]).contains("dimension 1 has 4 elements and cannot be cut into 5 pieces"));
         assert!(problem(&[0, 1]).contains("dimension 0"));

@@ -6,6 +6,7 @@
 //! peer in another rack, for example).
 
 use crate::error::{Error, Result};
+use hemiola_collective_proto::Route;
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,24 @@ pub struct PeerSpec {
     /// Compute device, such as `cpu` or `cuda:0`.
     #[serde(default = "cpu")]
     pub device: String,
+    /// Memory for shards of variables in bytes, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+}
+
+impl PeerSpec {
+    /// Creates a peer on a host, with the device `cpu`.
+    #[must_use]
+    pub fn on(host: impl Into<String>) -> Self {
+        Self { host: host.into(), device: cpu(), memory: None }
+    }
+
+    /// Sets the compute device.
+    #[must_use]
+    pub fn device(mut self, device: impl Into<String>) -> Self {
+        self.device = device.into();
+        self
+    }
 }
 
 fn cpu() -> String {
@@ -85,7 +104,7 @@ impl ResourceSpec {
     /// Creates a cluster of `peers`, each on a host of its own, with equal links between all.
     #[must_use]
     pub fn uniform(peers: usize, link: LinkSpec) -> Self {
-        let peer = |rank| PeerSpec { host: format!("host-{rank}"), device: cpu() };
+        let peer = |rank| PeerSpec::on(format!("host-{rank}"));
         Self { within_host: link, between_hosts: link, peers: (0..peers).map(peer).collect(), pairs: Vec::new() }
     }
 
@@ -154,6 +173,51 @@ impl ResourceSpec {
             }
         }
         hosts.into_iter().map(|(_, ranks)| ranks).collect()
+    }
+
+    /// Route of these peers by host: the first peer of each host is its station. `None` if the hosts
+    /// have one peer each, or if there is one host only: then a second level gains nothing.
+    #[must_use]
+    pub fn host_route(&self, among: &[Rank]) -> Option<Route> {
+        let on_host = |host: Vec<Rank>| host.into_iter().filter(|rank| among.contains(rank)).collect::<Vec<Rank>>();
+        let groups: Vec<Vec<Rank>> = self.hosts().into_iter().map(on_host).filter(|group| !group.is_empty()).collect();
+        let two_level = groups.len() > 1 && groups.iter().any(|group| group.len() > 1);
+        two_level.then(|| Route::new(groups))
+    }
+
+    /// Order of these peers for a ring: from the first one always to the nearest peer that is left,
+    /// by the time of a megabyte; among equals to the lowest rank. Peers of a host are neighbours.
+    #[must_use]
+    pub fn ring_order(&self, among: &[Rank]) -> Vec<Rank> {
+        let time = |one: Rank, other: Rank| {
+            let link = self.link(one, other);
+            (!self.same_host(one, other), link.latency + RING_BYTES / link.bytes_per_second)
+        };
+        let mut left = among.to_vec();
+        let mut order = Vec::with_capacity(left.len());
+        while !left.is_empty() {
+            let next = order.last().map_or(0, |last: &Rank| {
+                let times = left.iter().map(|rank| time(*last, *rank)).enumerate();
+                let nearer =
+                    |one: &(bool, f64), other: &(bool, f64)| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1));
+                times.min_by(|(_, one), (_, other)| nearer(one, other)).map_or(0, |(index, _)| index)
+            });
+            order.push(left.remove(next));
+        }
+        order
+    }
+
+    /// Bytes per second at which a peer can serve the others: the mean over its links, where peers
+    /// of one host share the links to other hosts.
+    #[must_use]
+    pub fn serving_bandwidth(&self, peer: Rank) -> f64 {
+        let sharing = self.ranks().filter(|other| self.same_host(peer, *other)).count() as f64;
+        let links = self.ranks().filter(|other| *other != peer).map(|other| {
+            let bandwidth = self.link(peer, other).bytes_per_second;
+            if self.same_host(peer, other) { bandwidth } else { bandwidth / sharing }
+        });
+        let (sum, count) = links.fold((0.0, 0.0), |(sum, count), bandwidth| (sum + bandwidth, count + 1.0));
+        if count > 0.0 { sum / count } else { self.within_host.bytes_per_second }
     }
 
     /// Worst bandwidth and worst latency of the links between any two of these peers.
@@ -228,6 +292,8 @@ fn median(pairs: &[LinkOverride]) -> Option<LinkSpec> {
     Some(LinkSpec { bytes_per_second: of(|pair| pair.link.bytes_per_second)?, latency: of(|pair| pair.link.latency)? })
 }
 
+/// Bytes of a message by whose time the order of a ring is chosen.
+const RING_BYTES: f64 = 1e6;
 /// Measurements vary; links differ if their ratio exceeds this.
 const DIFFERENCE_RATIO: f64 = 1.25;
 /// Latency differences up to this many seconds are ignored.
@@ -245,7 +311,7 @@ mod tests {
 
     #[test]
     fn only_unusual_links_are_listed() {
-        let peers = ["a", "a", "b", "b", "c", "c"].map(|host| PeerSpec { host: host.into(), device: cpu() }).to_vec();
+        let peers = ["a", "a", "b", "b", "c", "c"].map(PeerSpec::on).to_vec();
         let near = LinkSpec { bytes_per_second: 3e9, latency: 1e-5 };
         let far = LinkSpec { bytes_per_second: 1.2e8, latency: 2e-4 };
         let slow = LinkSpec { bytes_per_second: 1e7, latency: 2e-4 };
@@ -260,18 +326,17 @@ mod tests {
         assert_eq!((cluster.within_host, cluster.between_hosts), (near, far));
         assert_eq!(cluster.pairs, [LinkOverride { one: Rank::new(1), other: Rank::new(5), link: slow }]);
         cluster.check().unwrap();
-        let one = ResourceSpec::measured(vec![PeerSpec { host: "a".into(), device: cpu() }], link);
+        let one = ResourceSpec::measured(vec![PeerSpec::on("a")], link);
         one.check().unwrap();
-        let two = ResourceSpec::measured(vec![PeerSpec { host: "a".into(), device: cpu() }; 2], link);
+        let two = ResourceSpec::measured(vec![PeerSpec::on("a"); 2], link);
         assert_eq!((two.within_host, two.between_hosts), (near, near));
     }
 
     fn two_hosts() -> ResourceSpec {
-        let peer = |host: &str| PeerSpec { host: host.into(), device: cpu() };
         ResourceSpec {
             within_host: LinkSpec::bits(80e9, 5e-6),
             between_hosts: LinkSpec::bits(1e9, 1e-4),
-            peers: ["a", "a", "b", "b"].map(peer).to_vec(),
+            peers: ["a", "a", "b", "b"].map(PeerSpec::on).to_vec(),
             pairs: vec![LinkOverride { one: Rank::new(0), other: Rank::new(3), link: LinkSpec::bits(1e8, 1e-3) }],
         }
     }
@@ -287,6 +352,23 @@ mod tests {
         let all: Vec<Rank> = cluster.ranks().collect();
         assert_eq!(cluster.slowest(&all), LinkSpec::bits(1e8, 1e-3));
         assert_eq!(cluster.slowest(&all[..2]), cluster.within_host);
+    }
+
+    #[test]
+    fn routes_and_rings_follow_hosts_and_links() {
+        let ranks = |ranks: &[u32]| ranks.iter().copied().map(Rank::new).collect::<Vec<_>>();
+        let cluster = two_hosts();
+        assert_eq!(cluster.host_route(&ranks(&[0, 1, 2, 3])).unwrap().to_string(), "0 1 | 2 3");
+        assert_eq!(cluster.host_route(&ranks(&[0, 2, 3])).unwrap().to_string(), "0 | 2 3");
+        assert_eq!(cluster.host_route(&ranks(&[0, 2])), None, "one peer of each host");
+        assert_eq!(cluster.host_route(&ranks(&[2, 3])), None, "one host");
+        let mut cluster = two_hosts();
+        cluster.peers = ["a", "b", "a", "b"].map(PeerSpec::on).to_vec();
+        cluster.pairs = vec![LinkOverride { one: Rank::new(2), other: Rank::new(1), link: LinkSpec::bits(1e7, 1e-2) }];
+        // The slow link of peers 1 and 2 is avoided.
+        assert_eq!(cluster.ring_order(&ranks(&[0, 1, 2, 3])), ranks(&[0, 2, 3, 1]));
+        // 80 Gbit/s to the peer of its host, and half of the gigabit to each of the two others.
+        assert!((cluster.serving_bandwidth(Rank::new(0)) - (1e10 + 2.0 * 0.0625e9) / 3.0).abs() < 1.0);
     }
 
     #[test]

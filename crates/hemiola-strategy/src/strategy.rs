@@ -1,8 +1,9 @@
 //! Decisions for a whole model, and their file formats.
 
 use crate::error::{Error, Result};
-use crate::node::StrategyNode;
+use crate::node::{ShardPlacement, StrategyNode};
 use crate::partition::{Partitioning, VariableShard};
+use hemiola_collective_proto::Route;
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +50,44 @@ impl Strategy {
     #[must_use]
     pub fn new(peers: usize, replicas: Vec<Rank>, plans: Vec<VariablePlan>) -> Self {
         Self { format: FORMAT, peers, replicas, plans }
+    }
+
+    /// Lets the last `servers` peers serve and not train: all served shards move to them, the next
+    /// largest to the one with the fewest bytes. All-reduced variables are summed by the other peers.
+    #[must_use]
+    pub fn with_serving_peers(mut self, servers: usize) -> Self {
+        if servers == 0 {
+            return self;
+        }
+        let trainers = self.peers.saturating_sub(servers);
+        let ranks: Vec<Rank> = Rank::all(self.peers).skip(trainers).collect();
+        self.replicas.retain(|rank| rank.index() < trainers);
+        let mut bytes = vec![0; ranks.len()];
+        let mut shards: Vec<(u64, &mut StrategyNode, usize)> = Vec::new();
+        for plan in &mut self.plans {
+            let pieces = plan.partitioning.cut(&plan.shape);
+            shards.extend(
+                pieces.iter().zip(&mut plan.nodes).map(|(shard, node)| (shard.elements(), node, shard.matrix().0)),
+            );
+        }
+        shards.sort_by_key(|(elements, ..)| std::cmp::Reverse(*elements));
+        for (elements, node, rows) in shards {
+            match &mut node.placement {
+                ShardPlacement::On(owner) => {
+                    let least = (0..ranks.len()).min_by_key(|index| bytes[*index]).unwrap_or(0);
+                    bytes[least] += elements;
+                    *owner = ranks.get(least).copied().unwrap_or(*owner);
+                }
+                ShardPlacement::Sharded(owners) => *owners = ranks.iter().copied().take(rows).collect(),
+                ShardPlacement::Replicated => {}
+            }
+            for route in [&mut node.route, &mut node.proxies].into_iter().flatten() {
+                let among = |group: &Vec<Rank>| group.iter().copied().filter(|rank| rank.index() < trainers).collect();
+                let groups: Vec<Vec<Rank>> = route.groups().iter().map(among).collect();
+                *route = Route::new(groups.into_iter().filter(|group: &Vec<Rank>| !group.is_empty()).collect());
+            }
+        }
+        self
     }
 
     /// Returns the plan of a variable.

@@ -9,7 +9,7 @@ use crate::node::{ShardPlacement, StrategyNode, Synchronizer};
 use crate::partition::VariableShard;
 use crate::resources::ResourceSpec;
 use crate::strategy::{Strategy, VariablePlan};
-use hemiola_collective_proto::{Algorithm, Compression};
+use hemiola_collective_proto::{Algorithm, Compression, Route};
 use hemiola_core::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,32 +72,37 @@ impl Strategy {
         }
     }
 
-    /// Checks that the shards of a group share algorithm and compression, since they travel in one
-    /// message.
+    /// Checks that the shards of a group share algorithm, compression and route, since they travel in
+    /// one message.
     fn check_groups(&self, problems: &mut Vec<StrategyProblem>) {
-        type GroupMembers<'a> = Vec<(&'a str, Option<Algorithm>, Compression)>;
+        type GroupMembers<'a> = Vec<(&'a str, Option<Algorithm>, &'a StrategyNode)>;
         let mut groups: BTreeMap<u32, GroupMembers<'_>> = BTreeMap::new();
         for (plan, node) in self.plans.iter().flat_map(|plan| plan.nodes.iter().map(move |node| (plan, node))) {
             if let Synchronizer::AllReduce { algorithm, group } = node.synchronizer {
-                groups.entry(group).or_default().push((&plan.variable, algorithm, node.compression));
+                groups.entry(group).or_default().push((&plan.variable, algorithm, node));
             }
         }
         for (group, members) in groups {
-            let (first, algorithm, compression) = members[0];
+            let (first, algorithm, node) = members[0];
             let mut of = |variable: &str, reason: String| {
                 problems.push(StrategyProblem { variable: Some(variable.to_owned()), shard: None, reason });
             };
-            for (variable, other_algorithm, other_compression) in &members[1..] {
-                if (*other_algorithm, *other_compression) != (algorithm, compression) {
+            for (variable, other_algorithm, other) in &members[1..] {
+                if (*other_algorithm, other.compression) != (algorithm, node.compression) {
                     of(
                         variable,
                         format!(
                             "it is in group {group} with {first}, whose algorithm or compression differs: give it a group of its own"
                         ),
                     );
+                } else if other.route != node.route {
+                    of(
+                        variable,
+                        format!("it is in group {group} with {first}, whose route differs: give it a group of its own"),
+                    );
                 }
             }
-            if members.len() > 1 && matches!(compression, Compression::LowRank { .. }) {
+            if members.len() > 1 && matches!(node.compression, Compression::LowRank { .. }) {
                 of(first, format!("a matrix of low rank cannot share group {group}: give it a group of its own"));
             }
         }
@@ -158,6 +163,7 @@ fn node_problems(
     if matches!((&node.synchronizer, &node.placement), (Synchronizer::Table { .. }, ShardPlacement::Sharded(_))) {
         reasons.push("a shard in a table is one row: cut the variable, and place each shard on one peer".into());
     }
+    reasons.extend(route_problems(node, strategy));
     reasons.extend(compression_problem(node));
     reasons.extend(gradient_problem(node, variable, shards));
     if let Synchronizer::Gossip(plan) = &node.synchronizer
@@ -167,6 +173,50 @@ fn node_problems(
         reasons.push(format!("its gossip graph is invalid: {error}"));
     }
     reasons
+}
+
+/// Returns the reasons why the routes of a node cannot be used.
+fn route_problems(node: &StrategyNode, strategy: &Strategy) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let is_server = node.synchronizer == Synchronizer::ParameterServer;
+    if let Some(route) = &node.route {
+        if !is_server && !matches!(node.synchronizer, Synchronizer::AllReduce { .. }) {
+            reasons.push("a route is for all-reduce and for reduce and broadcast only: remove it".to_owned());
+        }
+        if node.compression != Compression::Plain {
+            let compression = node.compression;
+            reasons.push(format!("updates along a route cannot be compressed as {compression}: use `plain`"));
+        }
+        reasons.extend(members_problem("route", route, strategy));
+    }
+    if let Some(proxies) = &node.proxies {
+        if !is_server {
+            reasons.push(
+                "proxies are for reduce and broadcast only, where an owner sends new values: remove them".to_owned(),
+            );
+        }
+        reasons.extend(members_problem("proxies", proxies, strategy));
+    }
+    if matches!(node.synchronizer, Synchronizer::Gossip(_)) && strategy.replicas.len() < strategy.peers {
+        reasons.push("gossip averages the copies of all peers, and some do not train: let all peers train".to_owned());
+    }
+    reasons
+}
+
+/// Returns the reason why a route does not connect the peers that train, if any.
+fn members_problem(name: &str, route: &Route, strategy: &Strategy) -> Option<String> {
+    if let Some(problem) = route.problem(strategy.peers) {
+        return Some(problem);
+    }
+    let members: BTreeSet<Rank> = route.members().collect();
+    let replicas: BTreeSet<Rank> = strategy.replicas.iter().copied().collect();
+    if let Some(missing) = replicas.difference(&members).next() {
+        return Some(
+            format!("its {name} leave out peer {missing}, which trains").replace("route leave", "route leaves"),
+        );
+    }
+    let extra = members.difference(&replicas).next()?;
+    Some(format!("its {name} name peer {extra}, which does not train").replace("route name", "route names"))
 }
 
 /// Returns the reason why the synchronizer does not support the compression, if any.

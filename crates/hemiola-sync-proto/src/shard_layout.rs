@@ -81,7 +81,7 @@ mod tests {
             let count: usize = shape.iter().product();
             let whole: Vec<f32> = (0..count).map(|number| number as f32).collect();
             let mut rebuilt = vec![-1.0; count];
-            for shard in Partitioning(cuts.clone()).cut(&shape) {
+            for shard in Partitioning::equal(cuts.clone()).cut(&shape) {
                 let block = ShardLayout::new(&shape, &shard);
                 assert_eq!(block.len() as u64, shard.elements());
                 let mut numbers = Vec::new();

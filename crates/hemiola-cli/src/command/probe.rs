@@ -41,7 +41,7 @@ impl ProbeArgs {
             report::check(path)?;
         }
         let measure = |cluster: &Cluster| -> hemiola_cluster::Result<_> {
-            let peers = cluster.all_gather(PeerSpec { host: host(), device: self.device.clone() })?;
+            let peers = cluster.all_gather(PeerSpec::on(host()).device(self.device.clone()))?;
             let pairs = probe(cluster, |_, _| ())?;
             Ok((cluster.is_root(), describe(peers, &pairs), pairs))
         };

@@ -16,7 +16,7 @@ impl ClusterSpec {
             bytes_per_second: bandwidth.bytes_per_second().min(racks.uplink.bytes_per_second()) as f64,
             latency: latency + secs(racks.latency.nanos()),
         });
-        let peer = |rank| PeerSpec { host: format!("host-{rank}"), device: "cpu".to_owned() };
+        let peer = |rank| PeerSpec::on(format!("host-{rank}"));
         ResourceSpec::measured((0..self.peers).map(peer).collect(), |one, other| {
             if self.rack(one.index()) == self.rack(other.index()) { near } else { far }
         })

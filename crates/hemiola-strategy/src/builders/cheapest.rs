@@ -7,7 +7,7 @@
 use super::all_reduce::whole_variable;
 use super::groups::assign_groups;
 use super::hybrid::rows;
-use super::parameter_server::cut_large;
+use super::parameter_server::{cut_large, served};
 use crate::cost::{CostModel, NetworkLoad};
 use crate::model::{GradientKind, ModelSpec, VariableSpec};
 use crate::node::StrategyNode;
@@ -15,10 +15,15 @@ use crate::resources::ResourceSpec;
 use crate::strategy::VariablePlan;
 use hemiola_core::Rank;
 
-/// All candidates for a variable; each of them keeps copies exactly equal.
+/// All candidates for a variable; each of them keeps copies exactly equal. With several peers on a
+/// host there are those in two levels, too.
 pub(crate) fn candidates(variable: &VariableSpec, cluster: &ResourceSpec) -> Vec<VariablePlan> {
     let peers = cluster.size();
     let mut plans = vec![whole_variable(variable, StrategyNode::all_reduce(0))];
+    let hosts = cluster.host_route(&cluster.ranks().collect::<Vec<_>>());
+    if let Some(hosts) = &hosts {
+        plans.push(whole_variable(variable, StrategyNode::all_reduce(0).over(hosts.clone())));
+    }
     match variable.gradient {
         GradientKind::Product { pairs } => {
             plans.push(whole_variable(variable, StrategyNode::sufficient_factors(pairs)));
@@ -28,13 +33,15 @@ pub(crate) fn candidates(variable: &VariableSpec, cluster: &ResourceSpec) -> Vec
     }
     let partitioning = cut_large(variable, peers);
     if !partitioning.is_whole() {
-        let nodes = Rank::all(partitioning.shards()).map(StrategyNode::parameter_server).collect();
-        plans.push(VariablePlan {
-            variable: variable.name.clone(),
-            shape: variable.shape.clone(),
-            partitioning,
-            nodes,
-        });
+        let owners: Vec<Rank> = Rank::all(partitioning.shards()).collect();
+        if let Some(hosts) = &hosts {
+            let mut plan = served(variable, partitioning.clone(), owners.clone());
+            for node in &mut plan.nodes {
+                (node.route, node.proxies) = (Some(hosts.clone()), Some(hosts.clone()));
+            }
+            plans.push(plan);
+        }
+        plans.push(served(variable, partitioning, owners));
     }
     plans.extend(Rank::all(peers).map(|peer| whole_variable(variable, StrategyNode::parameter_server(peer))));
     plans

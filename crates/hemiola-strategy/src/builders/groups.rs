@@ -12,19 +12,31 @@
 use crate::cost::CostModel;
 use crate::node::Synchronizer;
 use crate::strategy::VariablePlan;
-use hemiola_collective_proto::Compression;
+use hemiola_collective_proto::{Compression, Route};
+use std::collections::BTreeSet;
 
 /// Maximum size of a group in bytes, as in `PyTorch`.
 const MAX_BUCKET_BYTES: u64 = 25 << 20;
 
 /// Assigns groups to neighbouring all-reduced variables, from the last, whose gradient comes first.
+/// Variables with different routes never share a group.
 pub(super) fn assign_groups(plans: &mut [VariablePlan], costs: &CostModel<'_>) {
     let is_summed = |plan: &VariablePlan| plan.partitioning.is_whole() && plan.nodes[0].group().is_some();
+    let routes: BTreeSet<Option<Route>> =
+        plans.iter().filter(|plan| is_summed(plan)).map(|plan| plan.nodes[0].route.clone()).collect();
+    let mut group = 0;
+    for route in routes {
+        let along = |plan: &&mut VariablePlan| is_summed(plan) && plan.nodes[0].route == route;
+        group = assign_along(plans.iter_mut().filter(along).rev().collect(), costs, group);
+    }
+}
+
+/// Assigns groups to variables with one route, from the group `group` on. Returns the next group.
+fn assign_along(mut plans: Vec<&mut VariablePlan>, costs: &CostModel<'_>, mut group: u32) -> u32 {
     let length = |plan: &VariablePlan| plan.shape.iter().map(|extent| *extent as u64).product::<u64>();
-    let mut left = plans.iter().filter(|plan| is_summed(plan)).map(length).sum();
-    let (least, enough) = sizes(costs, left);
-    let (mut group, mut elements) = (0_u32, 0_u64);
-    for plan in plans.iter_mut().rev().filter(|plan| is_summed(plan)) {
+    let mut left = plans.iter().map(|plan| length(plan)).sum();
+    let ((least, enough), mut elements) = (sizes(costs, left), 0_u64);
+    for plan in &mut plans {
         let own = length(plan);
         let most = enough.min(u64::midpoint(elements, left)).max(least);
         if elements > 0 && (elements >= most || 4 * (elements + own) > MAX_BUCKET_BYTES) {
@@ -34,6 +46,7 @@ pub(super) fn assign_groups(plans: &mut [VariablePlan], costs: &CostModel<'_>) {
         left -= own;
         plan.nodes[0].synchronizer = Synchronizer::AllReduce { algorithm: None, group };
     }
+    group + 1
 }
 
 /// Number of elements that travel in the latency of a message, and number of elements of a message

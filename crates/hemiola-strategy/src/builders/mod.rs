@@ -9,8 +9,10 @@ mod cheapest;
 mod groups;
 mod hybrid;
 mod parameter_server;
+mod shaped;
 
 pub(crate) use cheapest::{candidates, price};
+pub use shaped::ShareBasis;
 
 use crate::error::Result;
 use crate::model::ModelSpec;
@@ -59,6 +61,30 @@ pub enum StrategyBuilder {
         /// Peers that an average waits for.
         synchronization: GossipSync,
     },
+    /// As [`Partitioned`](Self::Partitioned), in two levels: updates are summed on each host before
+    /// they travel to the server, and one peer of each host is the proxy of the others (hierarchical
+    /// parameter server).
+    TwoLevel,
+    /// Everything is all-reduced in two levels: on each host, then over the first peers of the hosts.
+    TwoLevelAllReduce,
+    /// Everything is all-reduced in an order of the peers that follows hosts and fast links.
+    OrderedRing,
+    /// Large variables are cut along their longest dimension, and each shard is all-reduced.
+    PartitionedAllReduce {
+        /// Maximum number of shards of a variable; the number of peers by default.
+        most: Option<usize>,
+    },
+    /// As [`PartitionedAllReduce`](Self::PartitionedAllReduce), along random dimensions into a random
+    /// number of shards. For comparison, and as a start for a search.
+    RandomAxis {
+        /// Random seed. The same seed gives the same strategy.
+        seed: u64,
+    },
+    /// Large variables are cut and served in shares in proportion to the peers' bandwidth or memory.
+    Proportional {
+        /// Property of the peers.
+        by: ShareBasis,
+    },
     /// For each variable the method with the least predicted time, given all the others.
     #[default]
     Cheapest,
@@ -91,9 +117,21 @@ impl StrategyBuilder {
         Self::Gossip { synchronization: GossipSync::Asynchronous },
     ];
 
+    /// Builders that use the shape of the cluster or cut variables for all-reduce. Their copies are
+    /// equal after every step, too.
+    pub const SHAPED: [Self; 7] = [
+        Self::TwoLevel,
+        Self::TwoLevelAllReduce,
+        Self::OrderedRing,
+        Self::PartitionedAllReduce { most: None },
+        Self::RandomAxis { seed: 0 },
+        Self::Proportional { by: ShareBasis::Bandwidth },
+        Self::Proportional { by: ShareBasis::Memory },
+    ];
+
     /// Iterates over all builders, with their default settings.
     pub fn all() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().chain(Self::TABLES).chain(Self::GOSSIP)
+        Self::ALL.into_iter().chain(Self::SHAPED).chain(Self::TABLES).chain(Self::GOSSIP)
     }
 
     /// Builds the strategy for a model on a cluster in which every peer trains.
@@ -112,6 +150,14 @@ impl StrategyBuilder {
             Self::Byteps => parameter_server::byteps_pieces(model, cluster),
             Self::Tables { consistency } => parameter_server::tables(model, cluster, consistency),
             Self::Gossip { synchronization } => hybrid::gossip(model, synchronization),
+            Self::TwoLevel => shaped::two_level(model, cluster),
+            Self::TwoLevelAllReduce => shaped::two_level_all_reduce(model, cluster),
+            Self::OrderedRing => shaped::ordered_ring(model, cluster),
+            Self::PartitionedAllReduce { most } => {
+                shaped::partitioned_all_reduce(model, most.unwrap_or(cluster.size()).max(1))
+            }
+            Self::RandomAxis { seed } => shaped::random_axis(model, cluster.size(), seed),
+            Self::Proportional { by } => shaped::proportional(model, cluster, by),
             Self::Cheapest => cheapest::build(model, cluster),
         };
         let strategy = Strategy::new(cluster.size(), Rank::all(cluster.size()).collect(), plans);
@@ -138,6 +184,15 @@ impl fmt::Display for StrategyBuilder {
             Self::Gossip { synchronization: GossipSync::NotifyAck } => formatter.write_str("notify-ack"),
             Self::Gossip { synchronization: GossipSync::Barrier } => formatter.write_str("gossip-bsp"),
             Self::Gossip { synchronization: GossipSync::Asynchronous } => formatter.write_str("gossip-async"),
+            Self::TwoLevel => formatter.write_str("two-level"),
+            Self::TwoLevelAllReduce => formatter.write_str("two-level-all-reduce"),
+            Self::OrderedRing => formatter.write_str("ordered-ring"),
+            Self::PartitionedAllReduce { most: None } => formatter.write_str("partitioned-all-reduce"),
+            Self::PartitionedAllReduce { most: Some(most) } => write!(formatter, "partitioned-all-reduce:{most}"),
+            Self::RandomAxis { seed: 0 } => formatter.write_str("random-axis"),
+            Self::RandomAxis { seed } => write!(formatter, "random-axis:{seed}"),
+            Self::Proportional { by: ShareBasis::Bandwidth } => formatter.write_str("proportional"),
+            Self::Proportional { by: ShareBasis::Memory } => formatter.write_str("proportional-to-memory"),
             Self::Cheapest => formatter.write_str("cheapest"),
         }
     }
@@ -146,7 +201,7 @@ impl fmt::Display for StrategyBuilder {
 /// Error: a name that no builder has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no strategy builder is named `{found}`; use parameter-server, balanced, partitioned[:SHARDS], all-reduce[:VARIABLES], poseidon, parallax, byteps, bsp, ssp[:STEPS], async, notify-ack, gossip-bsp, gossip-async or cheapest"
+    "no strategy builder is named `{found}`; use parameter-server, balanced, partitioned[:SHARDS], all-reduce[:VARIABLES], poseidon, parallax, byteps, two-level, two-level-all-reduce, ordered-ring, partitioned-all-reduce[:SHARDS], random-axis[:SEED], proportional, proportional-to-memory, bsp, ssp[:STEPS], async, notify-ack, gossip-bsp, gossip-async or cheapest"
 )]
 pub struct UnknownStrategyBuilder {
     found: String,
@@ -164,6 +219,8 @@ impl FromStr for StrategyBuilder {
         match (name, number) {
             ("partitioned", most) => Ok(Self::Partitioned { most }),
             ("all-reduce", chunk) => Ok(Self::AllReduce { chunk }),
+            ("partitioned-all-reduce", most) => Ok(Self::PartitionedAllReduce { most }),
+            ("random-axis", seed) => Ok(Self::RandomAxis { seed: seed.unwrap_or(0) as u64 }),
             ("ssp", steps) => {
                 Ok(Self::Tables { consistency: TableConsistency::Ssp(steps.map_or(1, |steps| steps as u64)) })
             }
@@ -181,6 +238,7 @@ mod tests {
     fn names_round_trip() {
         for builder in StrategyBuilder::all()
             .chain([StrategyBuilder::Partitioned { most: Some(3) }, StrategyBuilder::AllReduce { chunk: Some(7) }])
+            .chain([StrategyBuilder::PartitionedAllReduce { most: Some(2) }, StrategyBuilder::RandomAxis { seed: 9 }])
         {
             assert_eq!(builder.to_string().parse(), Ok(builder));
         }

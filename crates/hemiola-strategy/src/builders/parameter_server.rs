@@ -8,14 +8,14 @@ use crate::strategy::VariablePlan;
 use hemiola_core::Rank;
 
 /// Variables below this size are not cut: a message costs more than it saves.
-const SMALL_BYTES: u64 = 64 << 10;
+pub(super) const SMALL_BYTES: u64 = 64 << 10;
 /// Size of the key-value chunks in tables, as in Poseidon (Zhang et al. 2017, section 3.4).
 const CHUNK_BYTES: u64 = 2 << 20;
 /// Size of the pieces of `BytePS`.
 const PIECE_BYTES: u64 = 4_096_000;
 
 /// Plan of a variable that is served by these peers, one per shard.
-fn served(variable: &VariableSpec, partitioning: Partitioning, peers: Vec<Rank>) -> VariablePlan {
+pub(super) fn served(variable: &VariableSpec, partitioning: Partitioning, peers: Vec<Rank>) -> VariablePlan {
     let nodes = peers.into_iter().map(StrategyNode::parameter_server).collect();
     VariablePlan { variable: variable.name.clone(), shape: variable.shape.clone(), partitioning, nodes }
 }
@@ -98,7 +98,7 @@ pub(super) fn tables(model: &ModelSpec, cluster: &ResourceSpec, consistency: Tab
 }
 
 /// Dimension with the most elements; of equals the first, whose shards are contiguous.
-fn longest(variable: &VariableSpec) -> usize {
+pub(super) fn longest(variable: &VariableSpec) -> usize {
     let extents = variable.shape.iter().enumerate();
     extents.rev().max_by_key(|(_, extent)| **extent).map_or(0, |(dimension, _)| dimension)
 }
@@ -147,7 +147,7 @@ mod tests {
     fn the_longest_dimension_is_cut() {
         assert_eq!(longest(&VariableSpec::dense("v", [3, 9, 9])), 1);
         assert_eq!(longest(&VariableSpec::dense("v", [])), 0);
-        assert_eq!(cut_large(&VariableSpec::dense("v", [3, 1_000_003]), 8).0, [1, 8]);
-        assert_eq!(cut_large(&VariableSpec::dense("v", [100]), 8).0, [1]);
+        assert_eq!(cut_large(&VariableSpec::dense("v", [3, 1_000_003]), 8).pieces, [1, 8]);
+        assert_eq!(cut_large(&VariableSpec::dense("v", [100]), 8).pieces, [1]);
     }
 }

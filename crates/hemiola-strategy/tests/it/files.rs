@@ -2,7 +2,7 @@
 
 use hemiola_core::Rank;
 use hemiola_strategy::{
-    CostModel, LinkSpec, ModelSpec, ResourceSpec, Strategy, StrategyBuilder, VariableSpec, explain,
+    CostModel, LinkSpec, ModelSpec, PeerSpec, ResourceSpec, Strategy, StrategyBuilder, VariableSpec, explain,
 };
 
 /// Small net with each kind of layer.
@@ -100,6 +100,49 @@ fn an_explanation_has_every_variable_with_bytes_time_and_runner_up() {
     let json = serde_json::to_value(&explanation).unwrap();
     assert_eq!(json["variables"][0]["runner_up"]["method"], "all-reduce", "{json}");
     assert_eq!(json["variables"][5]["runner_up"]["method"], "served by peer 0", "{json}");
+}
+
+#[test]
+fn all_alternatives_are_listed_with_their_costs() {
+    let mut cluster = cluster();
+    cluster.peers = ["a", "b", "a", "b"].map(PeerSpec::on).to_vec();
+    cluster.within_host = LinkSpec::bits(4e10, 1e-6);
+    let strategy = StrategyBuilder::AllReduce { chunk: None }.build(&model(), &cluster).unwrap();
+    let explanation = explain(&strategy, &model(), &cluster);
+    let json = serde_json::to_value(&explanation).unwrap();
+    let alternatives = json["variables"][3]["alternatives"].as_array().unwrap().clone();
+    let methods: Vec<&str> = alternatives.iter().map(|other| other["method"].as_str().unwrap()).collect();
+    for expected in ["sufficient factors to all peers", "all-reduce, in two levels 0 2 | 1 3", "served by peer"] {
+        assert!(methods.iter().any(|method| method.contains(expected)), "{expected} is not in {methods:?}");
+    }
+    assert!(methods.iter().any(|method| method.ends_with("route 0 2 | 1 3, proxies 0 2 | 1 3")), "{methods:?}");
+    let seconds: Vec<f64> = alternatives.iter().map(|other| other["seconds"].as_f64().unwrap()).collect();
+    assert!(seconds.is_sorted() && json["variables"][3]["runner_up"] == alternatives[0]);
+    let (short, long) = (explanation.to_string(), format!("{explanation:#}"));
+    assert!(methods.iter().all(|method| long.contains(method)), "{long}");
+    assert!(long.lines().count() > short.lines().count() + model().variables.len() * 2, "{long}");
+}
+
+#[test]
+fn routes_shares_and_subsets_round_trip_and_differ() {
+    let direct = StrategyBuilder::Partitioned { most: None }.build(&model(), &cluster()).unwrap();
+    let mut cluster = cluster();
+    cluster.peers = ["a", "b", "a", "b"].map(PeerSpec::on).to_vec();
+    cluster.peers[0].memory = Some(1 << 30);
+    assert_eq!(ResourceSpec::parse(&cluster.to_toml()).unwrap(), cluster);
+    let mut shaped = StrategyBuilder::TwoLevel.build(&model(), &cluster).unwrap();
+    shaped.plans[0].partitioning.shares = vec![1, 2, 3, 4];
+    let shaped = shaped.with_serving_peers(1);
+    shaped.verify(&model(), &cluster).unwrap();
+    for text in [shaped.to_json(), shaped.to_toml()] {
+        assert_eq!(Strategy::parse(&text).unwrap(), shaped, "{text}");
+    }
+    let differences: Vec<String> = direct.differences(&shaped).iter().map(ToString::to_string).collect();
+    assert_eq!(differences[0], "training: on peers 0 to 3 -> on peers 0 to 2");
+    assert!(
+        differences[1].ends_with("4 shards (4×1 as 1:2:3:4) served by peer 3, route 0 2 | 1, proxies 0 2 | 1"),
+        "{differences:?}"
+    );
 }
 
 #[test]

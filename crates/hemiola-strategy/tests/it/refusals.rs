@@ -1,7 +1,7 @@
 //! Invalid strategies are rejected with the name of the variable and the reason.
 
 use crate::files::{cluster, model};
-use hemiola_collective_proto::{Compression, Topology};
+use hemiola_collective_proto::{Compression, Route, Topology};
 use hemiola_core::Rank;
 use hemiola_strategy::{
     Error, ModelSpec, Partitioning, ShardPlacement, Strategy, StrategyBuilder, StrategyNode, Synchronizer, VariableSpec,
@@ -62,13 +62,13 @@ fn gradients_must_match_the_synchronizer() {
     });
     assert!(text.contains("a served variable cannot be compressed as one bit"), "{text}");
     let text = error_after(|strategy| {
-        strategy.plans[3].partitioning = Partitioning(vec![2, 1]);
+        strategy.plans[3].partitioning = Partitioning::equal(vec![2, 1]);
         strategy.plans[3].nodes = vec![StrategyNode::sufficient_factors(32), StrategyNode::sufficient_factors(32)];
     });
     assert!(text.contains("hidden.weight, shard 1: factors are those of the whole matrix"), "{text}");
     // A row gradient is one message for the whole variable: a second shard would wait for it forever.
     let text = error_after(|strategy| {
-        strategy.plans[0].partitioning = Partitioning(vec![2, 1]);
+        strategy.plans[0].partitioning = Partitioning::equal(vec![2, 1]);
         let rows = || StrategyNode::parameter_server_rows(vec![Rank::ROOT]);
         strategy.plans[0].nodes = vec![rows(), rows()];
     });
@@ -77,9 +77,9 @@ fn gradients_must_match_the_synchronizer() {
 
 #[test]
 fn shards_and_groups_must_fit() {
-    let text = error_after(|strategy| strategy.plans[3].partitioning = Partitioning(vec![2, 2]));
+    let text = error_after(|strategy| strategy.plans[3].partitioning = Partitioning::equal(vec![2, 2]));
     assert!(text.contains("hidden.weight: it is cut into 4 shards, and 1 nodes are given"), "{text}");
-    let text = error_after(|strategy| strategy.plans[2].partitioning = Partitioning(vec![65]));
+    let text = error_after(|strategy| strategy.plans[2].partitioning = Partitioning::equal(vec![65]));
     assert!(text.contains("convolution.bias: dimension 0 has 64 elements and cannot be cut into 65 pieces"), "{text}");
     let text = error_after(|strategy| {
         node(strategy, 1).synchronizer = Synchronizer::AllReduce { algorithm: None, group: 0 };
@@ -100,6 +100,73 @@ fn shards_and_groups_must_fit() {
         node(strategy, 1).synchronizer = Synchronizer::Gossip(Topology::Halton { degree: Some(9) }.into());
     });
     assert!(text.contains("convolution.weight: its gossip graph is invalid"), "{text}");
+}
+
+fn route(groups: &[&[u32]]) -> Route {
+    Route::new(groups.iter().map(|group| group.iter().copied().map(Rank::new).collect()).collect())
+}
+
+#[test]
+fn routes_must_connect_the_peers_that_train() {
+    let all_reduce = || StrategyNode::all_reduce(50);
+    let served = || StrategyNode::parameter_server(Rank::ROOT);
+    let half = Compression::Bf16;
+    for (changed, expected) in [
+        (all_reduce().over(route(&[&[0, 1], &[2]])), "its route leaves out peer 3, which trains"),
+        (all_reduce().over(route(&[&[0, 1], &[2, 3, 4]])), "its route names peer 4, and there are 4 peers"),
+        (all_reduce().over(route(&[&[0, 1], &[2, 3, 1]])), "its route names peer 1 twice"),
+        (served().with_proxies(route(&[&[0, 1], &[2]])), "its proxies leave out peer 3, which trains"),
+        (all_reduce().with_proxies(route(&[&[0, 1, 2, 3]])), "proxies are for reduce and broadcast only"),
+        (StrategyNode::gossip(Topology::Ring).over(route(&[&[0, 1, 2, 3]])), "a route is for all-reduce and"),
+        (
+            StrategyNode { compression: half, ..served().over(route(&[&[0, 1], &[2, 3]])) },
+            "updates along a route cannot be compressed as bf16",
+        ),
+    ] {
+        let text = error_after(|strategy| *node(strategy, 1) = changed);
+        assert!(text.contains("convolution.weight: ") && text.contains(expected), "{text}");
+    }
+    let text = error_after(|strategy| {
+        *node(strategy, 1) = StrategyNode::all_reduce(0).over(route(&[&[3, 2, 1, 0]]));
+    });
+    assert!(text.contains("it is in group 0 with convolution.weight, whose route differs"), "{text}");
+}
+
+#[test]
+fn subsets_and_shares_must_fit() {
+    // A subset with its own route is accepted.
+    let mut strategy = StrategyBuilder::AllReduce { chunk: Some(1) }.build(&model(), &cluster()).unwrap();
+    strategy.replicas = vec![Rank::new(1), Rank::new(3)];
+    *node(&mut strategy, 1) = StrategyNode::all_reduce(50).over(route(&[&[3, 1]]));
+    *node(&mut strategy, 3) = StrategyNode::parameter_server(Rank::new(2)).with_proxies(route(&[&[3], &[1]]));
+    strategy.verify(&model(), &cluster()).unwrap();
+    let text = error_after(|strategy| {
+        strategy.replicas.truncate(2);
+        *node(strategy, 1) = StrategyNode::all_reduce(50).over(route(&[&[0, 1, 2]]));
+    });
+    assert!(text.contains("convolution.weight: its route names peer 2, which does not train"), "{text}");
+    let text = error_after(|strategy| {
+        strategy.replicas.truncate(3);
+        *node(strategy, 2) = StrategyNode::gossip(Topology::Ring);
+    });
+    assert!(
+        text.contains("convolution.bias: gossip averages the copies of all peers, and some do not train"),
+        "{text}"
+    );
+    let text = error_after(|strategy| {
+        strategy.plans[2].partitioning = Partitioning { pieces: vec![2], shares: vec![1, 1000] };
+        strategy.plans[2].nodes = vec![StrategyNode::all_reduce(50), StrategyNode::all_reduce(51)];
+    });
+    assert!(text.contains("convolution.bias: share 0 of its shares [1, 1000] is too small for any element"), "{text}");
+    let text = error_after(|strategy| {
+        strategy.plans[3].partitioning = Partitioning { pieces: vec![2, 1], shares: vec![1, 1, 1] };
+    });
+    assert!(text.contains("hidden.weight: its 3 shares need a single dimension"), "{text}");
+    let gossip = StrategyBuilder::GOSSIP[0].build(&model(), &cluster()).unwrap().with_serving_peers(1);
+    let text = gossip.verify(&model(), &cluster()).unwrap_err().to_string();
+    assert!(text.contains("words: gossip averages the copies of all peers"), "{text}");
+    let none = StrategyBuilder::Balanced.build(&model(), &cluster()).unwrap().with_serving_peers(4);
+    assert!(none.verify(&model(), &cluster()).unwrap_err().to_string().contains("it names no replicas"));
 }
 
 #[test]

@@ -42,17 +42,29 @@ impl CollectiveOp {
     pub fn call_plan(self, me: Rank, peers: usize) -> CallPlan {
         let operator = ReduceOp::Sum;
         match self {
-            Self::AllReduce { algorithm, elements } => {
+            Self::AllReduce { algorithm, route, elements } => {
                 let length = elements.len();
-                CallPlan::Elements(Operation::AllReduce { algorithm, operator, length }, elements)
+                let operation = match route {
+                    Some(route) => Operation::RoutedAllReduce { route, algorithm, operator, length },
+                    None => Operation::AllReduce { algorithm, operator, length },
+                };
+                CallPlan::Elements(operation, elements)
             }
-            Self::Reduce { root, elements } => {
+            Self::Reduce { root, route, elements } => {
                 let length = elements.len();
-                CallPlan::Elements(Operation::Reduce { root, operator, length }, elements)
+                let operation = match route {
+                    Some(route) => Operation::RoutedReduce { route, root, operator, length },
+                    None => Operation::Reduce { root, operator, length },
+                };
+                CallPlan::Elements(operation, elements)
             }
-            Self::Broadcast { root, elements } => {
+            Self::Broadcast { root, route, elements } => {
                 let length = elements.len();
-                CallPlan::Elements(Operation::Broadcast { root, length }, elements)
+                let operation = match route {
+                    Some(route) => Operation::RoutedBroadcast { route, root, length },
+                    None => Operation::Broadcast { root, length },
+                };
+                CallPlan::Elements(operation, elements)
             }
             Self::AllGather { block } => {
                 let buffer = Operation::gather_buffer(&block, me, peers);

@@ -18,11 +18,11 @@ pub enum GradientClip {
     Norm(f64),
 }
 
-/// Contribution of a unit to the squared norm on this peer. Gradients that all peers have are
-/// counted by peer 0 only.
+/// Contribution of a unit to the squared norm on this peer. Gradients that several peers have are
+/// counted by the first of them only.
 pub(crate) fn squares(unit: &SyncUnit, gradient: &SummedGradient, me: Rank) -> f64 {
     let counted = match unit.method {
-        SyncMethod::AllReduce { .. } | SyncMethod::SufficientFactors => me == Rank::ROOT,
+        SyncMethod::AllReduce { .. } | SyncMethod::SufficientFactors => me == unit.first_updater(),
         SyncMethod::ParameterServer { .. } | SyncMethod::ServedRows { .. } | SyncMethod::Gossip { .. } => true,
         // Never clipped by norm.
         SyncMethod::Table { .. } => false,

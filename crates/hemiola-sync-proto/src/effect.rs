@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::ids::{UnitId, VariableId};
 use crate::stage::SyncStage;
 use hemiola_collective_proto::compress::CollectiveGoal;
-use hemiola_collective_proto::{Algorithm, Compressor};
+use hemiola_collective_proto::{Algorithm, Compressor, Route};
 use hemiola_core::Rank;
 use hemiola_tables_proto::TableMessage;
 
@@ -139,6 +139,9 @@ pub enum CollectiveOp {
     AllReduce {
         /// Algorithm, which determines the order of summation.
         algorithm: Algorithm,
+        /// Members in their order; `None` for all peers. Others start the collective, too, and keep
+        /// their elements.
+        route: Option<Route>,
         /// Elements of this peer.
         elements: Vec<f32>,
     },
@@ -146,6 +149,8 @@ pub enum CollectiveOp {
     Reduce {
         /// Peer that gets the sum.
         root: Rank,
+        /// Members by group; `None` for all peers.
+        route: Option<Route>,
         /// Elements of this peer.
         elements: Vec<f32>,
     },
@@ -164,6 +169,8 @@ pub enum CollectiveOp {
     Broadcast {
         /// Peer that sends its elements.
         root: Rank,
+        /// Members by group; `None` for all peers.
+        route: Option<Route>,
         /// Elements at the root; placeholders of the same length elsewhere.
         elements: Vec<f32>,
     },

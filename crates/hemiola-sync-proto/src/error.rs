@@ -1,5 +1,6 @@
 //! Errors of synchronization, with the facts in fields.
 
+use hemiola_core::Rank;
 use std::path::PathBuf;
 
 /// Result of this crate.
@@ -41,6 +42,18 @@ pub enum Error {
     EmptyStep {
         /// Step number, counted from 1.
         step: u64,
+    },
+    /// Examples on a peer that the strategy does not let train.
+    #[error(
+        "step {step}: peer {rank} has {examples} examples, and the strategy does not let it train; give it empty batches, or list it among the replicas"
+    )]
+    NotAReplica {
+        /// Step number, counted from 1.
+        step: u64,
+        /// Peer with the examples.
+        rank: Rank,
+        /// Number of its examples.
+        examples: u64,
     },
     /// An event that the driver of a node must not pass: a mistake in the driver.
     #[error("step {step}: {problem}; the driver of the node passed a wrong event")]

@@ -9,7 +9,7 @@ use crate::shard_layout::ShardLayout;
 use crate::table_row::HEADER_CELLS;
 use bytes::Bytes;
 use hemiola_collective_proto::graph::Topology;
-use hemiola_collective_proto::{Algorithm, Compression, GossipSync};
+use hemiola_collective_proto::{Algorithm, Compression, GossipSync, Route};
 use hemiola_core::Rank;
 use hemiola_strategy::{
     CostModel, GradientKind, LinkSpec, ModelSpec, ResourceSpec, ShardPlacement, Strategy, StrategyNode, Synchronizer,
@@ -51,11 +51,17 @@ pub enum SyncMethod {
     AllReduce {
         /// Algorithm, which determines the order of summation.
         algorithm: Algorithm,
+        /// Members in their order and groups; `None` for all peers in rank order.
+        route: Option<Route>,
     },
     /// Gradients are summed on the owner, which updates and broadcasts the values.
     ParameterServer {
         /// Peer that updates the unit.
         owner: Rank,
+        /// Route of the gradients; `None` for all peers.
+        route: Option<Route>,
+        /// Route of the values; `None` for all peers.
+        proxies: Option<Route>,
     },
     /// The unit is a row of a table; its server applies gradients and returns values by clocks.
     Table {
@@ -100,11 +106,29 @@ impl SyncUnit {
     #[must_use]
     pub fn is_updated_by(&self, peer: Rank) -> bool {
         match &self.method {
-            SyncMethod::AllReduce { .. }
-            | SyncMethod::SufficientFactors
-            | SyncMethod::Gossip { .. }
-            | SyncMethod::ServedRows { .. } => true,
-            SyncMethod::ParameterServer { owner } | SyncMethod::Table { owner, .. } => *owner == peer,
+            SyncMethod::AllReduce { route, .. } => route.as_ref().is_none_or(|route| route.contains(peer)),
+            SyncMethod::SufficientFactors | SyncMethod::Gossip { .. } | SyncMethod::ServedRows { .. } => true,
+            SyncMethod::ParameterServer { owner, .. } | SyncMethod::Table { owner, .. } => *owner == peer,
+        }
+    }
+
+    /// Tells whether a peer has the new values after a step without asking for them.
+    #[must_use]
+    pub fn reaches(&self, peer: Rank) -> bool {
+        match &self.method {
+            SyncMethod::ParameterServer { proxies: Some(proxies), .. } => proxies.contains(peer),
+            SyncMethod::ParameterServer { proxies: None, .. } => true,
+            _ => self.is_updated_by(peer),
+        }
+    }
+
+    /// First of the peers that update their copies of the unit alike.
+    #[must_use]
+    pub fn first_updater(&self) -> Rank {
+        match &self.method {
+            SyncMethod::AllReduce { route: Some(route), .. } => route.members().min().unwrap_or(Rank::ROOT),
+            SyncMethod::ParameterServer { owner, .. } | SyncMethod::Table { owner, .. } => *owner,
+            _ => Rank::ROOT,
         }
     }
 
@@ -134,6 +158,8 @@ pub struct SyncPlan {
     pub model: ModelSpec,
     /// Number of peers of the strategy.
     pub peers: usize,
+    /// Peers that train. The others may serve; their batches are empty.
+    pub replicas: Vec<Rank>,
     /// Shards of all variables, those of the first variable first.
     pub pieces: Vec<VariablePiece>,
     /// Units in reverse order of variables.
@@ -155,12 +181,6 @@ impl SyncPlan {
     /// # Panics
     /// If the strategy is not [verified](Strategy::verify) for this model.
     pub fn new(model: &ModelSpec, strategy: &Strategy) -> Result<Self> {
-        if strategy.replicas.len() != strategy.peers {
-            let missing = Rank::all(strategy.peers).find(|rank| !strategy.replicas.contains(rank));
-            let what = format!("a strategy in which peer {} does not train", missing.map_or(0, Rank::number));
-            let reason = "every peer takes part in training; give such a peer empty batches".to_owned();
-            return Err(Error::Unsupported { feature: what, reason });
-        }
         let variables = &model.variables;
         let (mut pieces, mut nodes) = (Vec::new(), Vec::new());
         for (index, variable) in variables.iter().enumerate() {
@@ -189,16 +209,35 @@ impl SyncPlan {
                 structured[piece.variable] = true;
             }
         }
+        route_to_replicas(&mut nodes, strategy);
         let mut units = build_units(&pieces, &nodes, &staleness);
         for unit in &mut units {
-            if let (SyncMethod::AllReduce { algorithm }, true) =
+            if let (SyncMethod::AllReduce { algorithm, route }, true) =
                 (&mut unit.method, leaves_algorithm_open(&nodes[unit.pieces[0]]))
             {
-                *algorithm = default_algorithm(strategy.peers, unit.length);
+                let among = match route.as_ref().map(Route::groups) {
+                    None => strategy.peers,
+                    Some([members]) => members.len(),
+                    Some(groups) => groups.len(),
+                };
+                *algorithm = default_algorithm(among, unit.length);
             }
         }
         let (model, peers, tables) = (model.clone(), strategy.peers, table_chunks(&units, strategy.peers));
-        Ok(Self { model, peers, pieces, units, staleness, structured, shard_counts, tables })
+        let replicas = strategy.replicas.clone();
+        Ok(Self { model, peers, replicas, pieces, units, staleness, structured, shard_counts, tables })
+    }
+
+    /// Tells whether a peer trains. The others serve, and their batches are empty.
+    #[must_use]
+    pub fn trains(&self, peer: Rank) -> bool {
+        self.replicas.contains(&peer)
+    }
+
+    /// Tells whether only some of the peers train.
+    #[must_use]
+    pub fn is_subset(&self) -> bool {
+        self.replicas.len() < self.peers
     }
 
     /// Tells whether a step sums something over all peers. If not, the plan needs no number of all
@@ -275,6 +314,31 @@ impl SyncPlan {
             own
         };
         self.pieces.iter().map(gather).collect()
+    }
+}
+
+/// Limits updates and values to the peers that train, where a node does not name a route itself.
+/// Compressed gradients, factors and rows travel between all peers; those that do not train send
+/// none.
+fn route_to_replicas(nodes: &mut [StrategyNode], strategy: &Strategy) {
+    if strategy.replicas.len() == strategy.peers {
+        return;
+    }
+    let mut ranks = strategy.replicas.clone();
+    ranks.sort_unstable();
+    let direct = Route::direct(ranks);
+    for node in nodes {
+        let plain = node.compression == Compression::Plain;
+        match node.synchronizer {
+            Synchronizer::AllReduce { .. } if plain => _ = node.route.get_or_insert_with(|| direct.clone()),
+            Synchronizer::ParameterServer => {
+                if plain {
+                    node.route.get_or_insert_with(|| direct.clone());
+                }
+                node.proxies.get_or_insert_with(|| direct.clone());
+            }
+            _ => {}
+        }
     }
 }
 
@@ -358,11 +422,13 @@ fn build_units(pieces: &[VariablePiece], nodes: &[StrategyNode], staleness: &[u6
     for (index, (piece, node)) in pieces.iter().zip(nodes).enumerate().rev() {
         let method = match (&node.synchronizer, &node.placement) {
             (Synchronizer::AllReduce { algorithm, .. }, _) => {
-                SyncMethod::AllReduce { algorithm: algorithm.unwrap_or(Algorithm::Ring) }
+                SyncMethod::AllReduce { algorithm: algorithm.unwrap_or(Algorithm::Ring), route: node.route.clone() }
             }
-            (Synchronizer::ParameterServer, _) => {
-                SyncMethod::ParameterServer { owner: owner(piece, node).expect("the strategy is verified") }
-            }
+            (Synchronizer::ParameterServer, _) => SyncMethod::ParameterServer {
+                owner: owner(piece, node).expect("the strategy is verified"),
+                route: node.route.clone(),
+                proxies: node.proxies.clone(),
+            },
             (Synchronizer::Table { consistency }, _) => {
                 let owner = owner(piece, node).expect("the strategy is verified");
                 SyncMethod::Table { owner, consistency: *consistency }
@@ -382,7 +448,7 @@ fn build_units(pieces: &[VariablePiece], nodes: &[StrategyNode], staleness: &[u6
         let stale = staleness[piece.variable];
         let joined = match &method {
             SyncMethod::AllReduce { .. } => node.group().and_then(|group| groups.get(&group).copied()),
-            SyncMethod::ParameterServer { owner } | SyncMethod::Table { owner, .. }
+            SyncMethod::ParameterServer { owner, .. } | SyncMethod::Table { owner, .. }
                 if node.compression == Compression::Plain =>
             {
                 let fits = |(unit, staleness): &&(UnitId, u64)| *staleness == stale && units[*unit].method == method;

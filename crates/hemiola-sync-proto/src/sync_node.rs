@@ -121,6 +121,8 @@ pub struct SyncNode<K: UpdateKernel> {
     pub(crate) last_checkpoint: Option<PathBuf>,
     /// Chunks in tables, by shard.
     pub(crate) chunks: Vec<TableChunk>,
+    /// This peer sends no further update to any table.
+    pub(crate) tables_finished: bool,
 }
 
 impl<K: UpdateKernel> SyncNode<K> {
@@ -144,7 +146,7 @@ impl<K: UpdateKernel> SyncNode<K> {
         let order_agreement = UnitOrderAgreement::new(&plan, step);
         let updated_units = plan.units.iter().filter(|unit| unit.is_updated_by(rank)).count();
         let applied = vec![step; plan.units.len()];
-        Ok(Self {
+        let mut node = Self {
             plan,
             kernel,
             clip,
@@ -163,11 +165,20 @@ impl<K: UpdateKernel> SyncNode<K> {
             effects: VecDeque::new(),
             last_checkpoint: None,
             chunks,
-        })
+            tables_finished: false,
+        };
+        if !node.plan.trains(rank) {
+            // Its clocks end before they begin, so no table waits for this peer.
+            node.finish_tables()?;
+        }
+        Ok(node)
     }
 
     /// Event: a forward pass is complete. `loss` is the mean over the examples of this peer.
     pub fn start_step(&mut self, step: u64, examples: u64, loss: f64, rate: f64) -> Result<()> {
+        if examples > 0 && !self.plan.trains(self.rank) {
+            return Err(Error::NotAReplica { step: step + 1, rank: self.rank, examples });
+        }
         let loss = if examples == 0 { 0.0 } else { loss };
         let numbers = vec![examples as f64, if examples == 0 { 0.0 } else { loss * examples as f64 }];
         self.steps.insert(step, StepProgress::new(&self.plan, examples, rate));
@@ -228,6 +239,16 @@ impl<K: UpdateKernel> SyncNode<K> {
             && self.chunks.iter().all(|chunk| chunk.in_flight().is_none())
     }
 
+    /// Replaces the values of a variable whose copy here no step updates, such as on a peer that does
+    /// not train.
+    pub fn adopt_values(&mut self, variable: VariableId, values: &[f32]) {
+        let Self { plan, values: pieces, .. } = self;
+        for (piece, own) in plan.pieces.iter().zip(pieces).filter(|(piece, _)| piece.variable == variable) {
+            own.clear();
+            piece.layout.gather(values, own);
+        }
+    }
+
     /// Copies the values of all pieces, and the optimizer states of those that this peer updates.
     #[must_use]
     pub fn snapshot(&self) -> Vec<PieceSnapshot<K::State>> {
@@ -270,7 +291,7 @@ impl<K: UpdateKernel> SyncNode<K> {
 
     /// Makes one transition; returns whether it could.
     fn make_transition(&mut self) -> Result<bool> {
-        if self.finish_next_chunk()? || self.start_next_chunk()? || self.start_next_unit() {
+        if self.finish_next_chunk()? || self.start_next_chunk()? || self.start_next_unit()? {
             return Ok(true);
         }
         for index in 0..self.runs.len() {
@@ -282,12 +303,12 @@ impl<K: UpdateKernel> SyncNode<K> {
     }
 
     /// Starts the next unit in order, if its gradients are ready.
-    fn start_next_unit(&mut self) -> bool {
-        let Some((step, id)) = self.orders[SyncStage::Gradients].next() else { return false };
-        let Some(progress) = self.steps.get_mut(&step) else { return false };
+    fn start_next_unit(&mut self) -> Result<bool> {
+        let Some((step, id)) = self.orders[SyncStage::Gradients].next() else { return Ok(false) };
+        let Some(progress) = self.steps.get_mut(&step) else { return Ok(false) };
         let unit = &self.plan.units[id];
         if !progress.has_gradients(unit) || unit.is_compressed() && self.compressors[id].is_none() {
-            return false;
+            return Ok(false);
         }
         self.orders[SyncStage::Gradients].advance();
         let gradient = match unit.method {
@@ -299,6 +320,10 @@ impl<K: UpdateKernel> SyncNode<K> {
             SyncMethod::SufficientFactors | SyncMethod::ServedRows { .. } => progress.take_structured(unit),
             SyncMethod::Table { .. } => unreachable!("units in tables take no turn"),
         };
+        if self.plan.units[id].compression.has_error_feedback() {
+            // A compressor refuses such a vector, too, but knows no variable.
+            self.check_finite(id, step, &gradient)?;
+        }
         let compressor = self.compressors[id].take();
         let (sync, action) = UnitSync::begin(self.context(id, step), gradient, compressor);
         let action = match action {
@@ -310,7 +335,7 @@ impl<K: UpdateKernel> SyncNode<K> {
         };
         self.effects.push_back(SyncEffect::UnitStarted { step, unit: id });
         self.runs.push(UnitRun { step, unit: id, sync, action, counted: false });
-        true
+        Ok(true)
     }
 
     /// Performs the action of a unit in flight, if it may happen now.

@@ -26,7 +26,11 @@ pub(crate) struct ChunkRule<K: UpdateKernel> {
     kernel: K,
     clip: Option<GradientClip>,
     consistency: TableConsistency,
-    owner: Rank,
+    /// Peers in the order of a reduce to the server, which is the first. A server that does not
+    /// train sends no gradient.
+    order: Vec<Rank>,
+    /// Number of peers that train.
+    replicas: usize,
     pieces: Vec<VariablePiece>,
     /// The table passes a shared reference to the rule.
     state: RefCell<RuleState<K::State>>,
@@ -38,7 +42,7 @@ struct RuleState<S> {
     initial: Vec<f32>,
     /// Optimizer state of each piece.
     states: Vec<S>,
-    /// Under BSP: gradients of the current clock with their headers, by peer.
+    /// Under BSP: gradients of the current clock with their headers, in the order of the sum.
     round: Vec<Option<(UpdateHeader, Vec<f32>)>>,
 }
 
@@ -52,9 +56,15 @@ impl<K: UpdateKernel> ChunkRule<K> {
         (initial, states): (Vec<f32>, Vec<K::State>),
     ) -> Self {
         let pieces = unit.pieces.iter().map(|piece| plan.pieces[*piece].clone()).collect();
-        let round = (0..plan.peers).map(|_| None).collect();
+        let mut order = plan.replicas.clone();
+        order.sort_unstable();
+        match order.iter().position(|rank| *rank == owner) {
+            Some(first) => order.rotate_left(first),
+            None => order.insert(0, owner),
+        }
+        let round = order.iter().map(|_| None).collect();
         let state = RefCell::new(RuleState { initial, states, round });
-        Self { kernel, clip, consistency, owner, pieces, state }
+        Self { kernel, clip, consistency, order, replicas: plan.replicas.len(), pieces, state }
     }
 
     /// Optimizer states of the pieces of the unit, in order.
@@ -81,15 +91,16 @@ impl<K: UpdateKernel> ChunkRule<K> {
     }
 
     /// Sums the gradients of all peers in the order of a reduce to the owner. The headers are
-    /// merged: examples are summed, and the rate is that of the owner.
-    fn sum(&self, round: &mut [Option<(UpdateHeader, Vec<f32>)>]) -> Option<(UpdateHeader, Vec<f32>)> {
-        let count = round.len();
-        round.rotate_left(self.owner.index());
-        let mut distance = 1;
+    /// merged: examples are summed, and the rate is that of the first peer.
+    fn sum(round: &mut [Option<(UpdateHeader, Vec<f32>)>]) -> Option<(UpdateHeader, Vec<f32>)> {
+        let (count, mut distance) = (round.len(), 1);
         while distance < count {
             for low in (0..count - distance).step_by(2 * distance) {
                 let (head, tail) = round.split_at_mut(low + distance);
-                if let (Some((header, sum)), Some((other, numbers))) = (&mut head[low], &tail[0]) {
+                if head[low].is_none() {
+                    // A server that does not train adds nothing.
+                    head[low] = tail[0].take();
+                } else if let (Some((header, sum)), Some((other, numbers))) = (&mut head[low], &tail[0]) {
                     header.examples += other.examples;
                     sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
                 }
@@ -117,12 +128,14 @@ impl<K: UpdateKernel> UpdateRule<f32> for ChunkRule<K> {
         let (header, gradient) = (UpdateHeader::of(cells), cells[HEADER_CELLS..].to_vec());
         let state = &mut *self.state.borrow_mut();
         let complete = if self.consistency == TableConsistency::Bsp {
-            let Some(place) = state.round.get_mut(header.from.index()) else { return Err(UnknownVersion) };
-            *place = Some((header, gradient));
-            if state.round.iter().any(Option::is_none) {
+            let Some(place) = self.order.iter().position(|rank| *rank == header.from) else {
+                return Err(UnknownVersion);
+            };
+            state.round[place] = Some((header, gradient));
+            if state.round.iter().flatten().count() < self.replicas {
                 return Ok(());
             }
-            self.sum(&mut state.round)
+            Self::sum(&mut state.round)
         } else {
             Some((header, gradient))
         };

@@ -69,8 +69,11 @@ impl<K: UpdateKernel> SyncNode<K> {
     }
 
     /// Event: the newest values of all tables are wanted, after all steps are complete. They are
-    /// published when they have arrived.
+    /// published when they have arrived. A peer that does not train gets none.
     pub fn refresh_tables(&mut self) -> Result<()> {
+        if !self.plan.trains(self.rank) {
+            return Ok(());
+        }
         let Self { chunks, effects, .. } = self;
         chunks.iter_mut().try_for_each(|chunk| chunk.refresh(effects))
     }
@@ -78,6 +81,9 @@ impl<K: UpdateKernel> SyncNode<K> {
     /// Event: this peer trains no further step. Its shards still serve the other peers until
     /// [`tables_are_served`](Self::tables_are_served).
     pub fn finish_tables(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.tables_finished, true) {
+            return Ok(());
+        }
         let Self { chunks, effects, .. } = self;
         chunks.iter_mut().try_for_each(|chunk| chunk.finish(effects))
     }
@@ -97,6 +103,11 @@ impl<K: UpdateKernel> SyncNode<K> {
             let Some(progress) = self.steps.get_mut(&step) else { continue };
             if self.chunks[index].in_flight().is_some() || !progress.has_gradients(unit) {
                 continue;
+            }
+            if !self.plan.trains(self.rank) {
+                drop(progress.take_dense(unit, &self.plan));
+                self.finish_unit(id, step);
+                return Ok(true);
             }
             let mut gradient = progress.take_dense(unit, &self.plan);
             let header = UpdateHeader { examples: progress.examples, rate: progress.rate, from: self.rank };

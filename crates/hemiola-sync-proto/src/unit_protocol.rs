@@ -110,12 +110,13 @@ impl UnitSync {
         compressor: Option<Compressor>,
     ) -> (Self, UnitAction) {
         match &unit.unit.method {
-            SyncMethod::AllReduce { algorithm } => {
-                let (sync, action) = AllReduceSync::begin(*algorithm, gradient, compressor);
+            SyncMethod::AllReduce { algorithm, route } => {
+                let (sync, action) = AllReduceSync::begin((*algorithm, route.clone()), gradient, compressor);
                 (Self::AllReduce(sync), action)
             }
-            SyncMethod::ParameterServer { owner } => {
-                let (sync, action) = ParameterServerSync::begin(*owner, gradient, compressor);
+            SyncMethod::ParameterServer { owner, route, proxies } => {
+                let routes = (route.clone(), proxies.clone());
+                let (sync, action) = ParameterServerSync::begin(*owner, routes, gradient, compressor);
                 (Self::ParameterServer(sync), action)
             }
             SyncMethod::SufficientFactors => {

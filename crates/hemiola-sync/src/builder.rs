@@ -52,6 +52,7 @@ pub struct ModelSyncBuilder<K: StateArchive> {
     kernel: K,
     strategy: Option<StrategySource>,
     links: LinkSource,
+    serving_peers: usize,
     clip: Option<GradientClip>,
     resume: Option<PathBuf>,
     files: SharedFileSystem,
@@ -68,6 +69,7 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
             kernel,
             strategy: None,
             links: LinkSource::Default,
+            serving_peers: 0,
             clip: None,
             resume: None,
             files: OsFileSystem::shared(),
@@ -94,6 +96,14 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
     /// of their sums. Checkpoints keep the strategy, and a resumed run does not measure again.
     pub fn tune(mut self) -> Self {
         self.links = LinkSource::Measured;
+        self
+    }
+
+    /// Lets the last peers serve and not train: they hold all served variables, and their batches are
+    /// empty. For a [`StrategyBuilder`]; an explicit strategy names its replicas. Default: 0, every
+    /// peer trains.
+    pub fn serving_peers(mut self, peers: usize) -> Self {
+        self.serving_peers = peers;
         self
     }
 
@@ -136,6 +146,11 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
     /// checkpoint, agrees on a strategy, and starts the synchronization thread.
     pub fn build(self) -> Result<ModelSync<K>> {
         self.agree()?;
+        if self.cluster.is_root() && self.cluster.servers().len() > 0 {
+            self.cluster.warn(
+                "the dedicated servers of this job hold tables of programs, and no variables of a net; let peers serve them (`serving_peers`, `--serving-peers`)",
+            );
+        }
         let restored = match &self.resume {
             Some(path) => {
                 let folder = CheckpointFolder { files: &self.files, path };
@@ -145,7 +160,8 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
         };
         let recorded = restored.as_ref().and_then(|restored| restored.strategy.clone());
         let (source, links, model) = (self.strategy.as_ref(), &self.links, &self.model);
-        let request = StrategyRequest { source, links, model, peers: self.cluster.size() };
+        let (peers, serving_peers) = (self.cluster.size(), self.serving_peers);
+        let request = StrategyRequest { source, links, model, peers, serving_peers };
         let (strategy, network) = request.choose(recorded, || measure_links(&self.cluster))?;
         check_rows(&strategy.strategy, &self.kernel)?;
         let explanation = strategy::explain(&strategy.strategy, &self.model, &network);
@@ -192,16 +208,19 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
     /// *Collective.* Compares models and settings.
     fn agree(&self) -> Result<()> {
         compare_models(&self.cluster, &self.model)?;
-        let Self { settings, clip, strategy, links, .. } = self;
+        let Self { settings, clip, strategy, links, serving_peers, .. } = self;
         let resume = self.resume.is_some();
-        compare_settings(&self.cluster, format!("{settings}, {clip:?}, resume {resume}, {strategy:?}, {links:?}"))
+        compare_settings(
+            &self.cluster,
+            format!("{settings}, {clip:?}, resume {resume}, {strategy:?}, {links:?}, {serving_peers} serving peers"),
+        )
     }
 }
 
 /// *Collective.* Measures the links between all peers; the result is the same on all.
 fn measure_links(cluster: &Cluster) -> Result<ResourceSpec> {
     let probed = probe(cluster, |_, _| {})?;
-    let peers = Rank::all(cluster.size()).map(|rank| PeerSpec { host: format!("peer-{rank}"), device: "cpu".into() });
+    let peers = Rank::all(cluster.size()).map(|rank| PeerSpec::on(format!("peer-{rank}")));
     Ok(ResourceSpec::measured(peers.collect(), |one, other| {
         let pair = probed.iter().find(|probed| (probed.one, probed.other) == (one.min(other), one.max(other)));
         pair.map_or(DEFAULT_LINK, |probed| LinkSpec {

@@ -104,27 +104,22 @@ impl<'a> OwnedPiece<'a> {
         pieces.map(|(index, piece)| Self { piece, unit: plan.unit_of(PieceId::new(index)) })
     }
 
-    /// Sets elements to zero whose optimizer state another peer owns.
+    /// Sets elements to zero whose optimizer state another peer saves.
     fn zero_unowned(&self, numbers: &mut [f32], me: Rank) {
         match &self.unit.method {
-            SyncMethod::AllReduce { .. } | SyncMethod::SufficientFactors | SyncMethod::Gossip { .. }
-                if me == Rank::ROOT => {}
-            SyncMethod::ParameterServer { owner } | SyncMethod::Table { owner, .. } if *owner == me => {}
             SyncMethod::ServedRows { owners } => {
                 let (rows, width) = (self.piece.rows, self.piece.width);
                 for row in (0..rows).filter(|row| owners[row % owners.len()] != me) {
                     numbers[row * width..(row + 1) * width].fill(0.0);
                 }
             }
+            _ if me == self.unit.first_updater() => {}
             _ => numbers.fill(0.0),
         }
     }
 
     fn is_saved_by(&self, me: Rank) -> bool {
-        match &self.unit.method {
-            SyncMethod::ParameterServer { owner } | SyncMethod::Table { owner, .. } => *owner == me,
-            _ => me == Rank::ROOT,
-        }
+        me == self.unit.first_updater()
     }
 }
 

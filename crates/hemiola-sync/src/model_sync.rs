@@ -10,8 +10,8 @@ use crate::sync_thread::SyncEvent;
 use crate::trace::{TraceLane, TraceRecorder, TraceSpan};
 use hemiola_array::files::SharedFileSystem;
 use hemiola_cluster::{Cluster, Result, WaitReason};
-use hemiola_collective::GossipStats;
-use hemiola_core::{ThreadHandle, Waiter};
+use hemiola_collective::{CollectiveExt, GossipStats};
+use hemiola_core::{Rank, ThreadHandle, Waiter};
 use hemiola_strategy::{ModelSpec, Strategy, StrategyExplanation};
 use hemiola_sync_proto::{AccumulatedGradients, PieceSnapshot, SyncPlan, VariableId};
 use parking_lot::Mutex;
@@ -87,10 +87,16 @@ impl<K: StateArchive> ModelSync<K> {
         &self.plan.model
     }
 
-    /// Returns the chosen method, bytes, predicted time and runner-up of every variable.
+    /// Returns the chosen method, bytes, predicted time and alternatives of every variable.
     #[must_use]
     pub fn explain(&self) -> &StrategyExplanation {
         &self.explanation
+    }
+
+    /// Tells whether this peer trains. The others serve, and their batches are empty.
+    #[must_use]
+    pub fn trains(&self) -> bool {
+        self.plan.trains(self.cluster.rank())
     }
 
     /// Tells by variable which gradients are taken in structured form (factors or rows).
@@ -240,15 +246,41 @@ impl<K: StateArchive> ModelSync<K> {
     /// the newest values of all after the last update of every peer, and before the next one of
     /// any.
     fn settle(&self, copies: bool) -> Result<Vec<PieceSnapshot<K::State>>> {
-        if !self.plan.has_stale_tables() {
+        let (stale, subset) = (self.plan.has_stale_tables(), self.plan.is_subset());
+        if !stale && !subset {
             return self.drain(copies);
         }
         self.drain(false)?;
-        self.cluster.barrier()?;
-        self.send(SyncEvent::RefreshTables);
+        if stale {
+            self.cluster.barrier()?;
+            self.send(SyncEvent::RefreshTables);
+            self.drain(false)?;
+        }
+        if subset {
+            self.share_values()?;
+        }
         let snapshot = self.drain(copies)?;
-        self.cluster.barrier()?;
+        if stale || !self.plan.tables.is_empty() {
+            // A server that does not train would apply updates of the next step.
+            self.cluster.barrier()?;
+        }
         Ok(snapshot)
+    }
+
+    /// *Collective.* Sends the values of the first peer that trains to those that do not, which have
+    /// old values of what only the others update.
+    fn share_values(&self) -> Result<()> {
+        let (me, first) = (self.cluster.rank(), self.plan.replicas.iter().copied().min().unwrap_or(Rank::ROOT));
+        let communicator = self.cluster.communicator()?;
+        for variable in (0..self.plan.model.variables.len()).map(VariableId::new) {
+            let mut values = self.newest_values(variable).wait();
+            communicator.broadcast(first, &mut values)?;
+            if !self.plan.trains(me) {
+                self.store.publish(variable, values.clone(), self.step);
+                self.send(SyncEvent::ValuesShared(variable, values));
+            }
+        }
+        Ok(())
     }
 
     /// Waits until all steps are complete. With `copies`, the snapshot holds the values and states

@@ -21,8 +21,16 @@ pub struct StrategyRecord {
     pub builder: Option<String>,
     /// The links were measured for it.
     pub tuned: bool,
+    /// Number of peers, the last ones, that serve and do not train.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub serving_peers: usize,
     /// The strategy.
     pub strategy: Strategy,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// Source of the link speeds that a strategy is chosen for.
@@ -44,6 +52,8 @@ pub(crate) struct StrategyRequest<'a> {
     pub(crate) links: &'a LinkSource,
     pub(crate) model: &'a ModelSpec,
     pub(crate) peers: usize,
+    /// Number of peers, the last ones, that serve and do not train.
+    pub(crate) serving_peers: usize,
 }
 
 impl StrategyRequest<'_> {
@@ -63,10 +73,15 @@ impl StrategyRequest<'_> {
             return Ok((recorded, links));
         }
         match self.source {
+            Some(StrategySource::Explicit(_)) if self.serving_peers > 0 => Err(Error::Unsupported {
+                feature: "a number of serving peers with an explicit strategy".to_owned(),
+                reason: "the strategy names its replicas; leave the serving peers out of them".to_owned(),
+            }
+            .into()),
             Some(StrategySource::Explicit(strategy)) => {
                 strategy.verify(self.model, &links).map_err(Error::from)?;
                 let strategy = (**strategy).clone();
-                Ok((StrategyRecord { builder: None, tuned: false, strategy }, links))
+                Ok((StrategyRecord { builder: None, tuned: false, serving_peers: 0, strategy }, links))
             }
             other => {
                 let builder = other.map_or(StrategyBuilder::default(), |source| match source {
@@ -76,7 +91,10 @@ impl StrategyRequest<'_> {
                 let tuned = *self.links == LinkSource::Measured && self.peers > 1 && !self.model.variables.is_empty();
                 let links = if tuned { measure()? } else { links };
                 let strategy = builder.build(self.model, &links).map_err(Error::from)?;
-                Ok((StrategyRecord { builder: Some(builder.to_string()), tuned, strategy }, links))
+                let (builder, serving_peers) = (Some(builder.to_string()), self.serving_peers);
+                let strategy = strategy.with_serving_peers(serving_peers);
+                strategy.verify(self.model, &links).map_err(Error::from)?;
+                Ok((StrategyRecord { builder, tuned, serving_peers, strategy }, links))
             }
         }
     }
@@ -88,7 +106,8 @@ impl StrategyRequest<'_> {
             Some(StrategySource::Built(builder)) => recorded.builder.as_ref() == Some(&builder.to_string()),
             Some(StrategySource::Explicit(_)) => false,
         };
-        requested && recorded.strategy.peers == self.peers
+        let serving = recorded.serving_peers == self.serving_peers || self.serving_peers == 0 && self.source.is_none();
+        requested && serving && recorded.strategy.peers == self.peers
     }
 }
 
@@ -117,7 +136,7 @@ mod tests {
         measured: ResourceSpec,
     ) -> (StrategyRecord, bool) {
         let (model, asked) = (model(), Cell::new(false));
-        let request = StrategyRequest { source, links, model: &model, peers: 4 };
+        let request = StrategyRequest { source, links, model: &model, peers: 4, serving_peers: 0 };
         let measure = || {
             asked.set(true);
             Ok(measured)
@@ -155,13 +174,40 @@ mod tests {
     }
 
     #[test]
+    fn serving_peers_hold_what_is_served_and_do_not_train() {
+        let (model, links) = (model(), LinkSource::Default);
+        for builder in [StrategyBuilder::Balanced, StrategyBuilder::TABLES[2], StrategyBuilder::Cheapest] {
+            let source = StrategySource::Built(builder);
+            let request =
+                StrategyRequest { source: Some(&source), links: &links, model: &model, peers: 4, serving_peers: 2 };
+            let (record, _) = request.choose(None, || unreachable!("nothing is measured")).unwrap();
+            assert_eq!(record.strategy.replicas, [0, 1].map(hemiola_core::Rank::new));
+            for node in record.strategy.plans.iter().flat_map(|plan| &plan.nodes) {
+                let hemiola_strategy::ShardPlacement::On(owner) = node.placement else { continue };
+                assert!(owner.index() >= 2, "{builder}: {node:?}");
+            }
+            // A resumed run keeps them without naming them, and another number is another strategy.
+            let resumed = StrategyRequest { source: None, serving_peers: 0, ..request };
+            assert_eq!(resumed.choose(Some(record.clone()), || unreachable!()).unwrap().0, record);
+            let fewer = StrategyRequest { serving_peers: 1, ..request };
+            assert_eq!(fewer.choose(Some(record), || unreachable!()).unwrap().0.strategy.replicas.len(), 3);
+        }
+        let explicit =
+            StrategySource::Explicit(Box::new(StrategyBuilder::Balanced.build(&model, &measured(1e8, 1e-4)).unwrap()));
+        let request =
+            StrategyRequest { source: Some(&explicit), links: &links, model: &model, peers: 4, serving_peers: 1 };
+        let error = request.choose(None, || unreachable!()).unwrap_err().to_string();
+        assert!(error.contains("the strategy names its replicas"), "{error}");
+    }
+
+    #[test]
     fn another_builder_or_another_number_of_peers_gets_a_new_strategy() {
         let (recorded, _) = choose(None, &LinkSource::Default, None, measured(1e6, 1e-9));
         let named = StrategySource::Built(StrategyBuilder::ParameterServer);
         let (other, _) = choose(Some(&named), &LinkSource::Default, Some(recorded.clone()), measured(1e6, 1e-9));
         assert_eq!(other.builder.as_deref(), Some("parameter-server"));
         let (model, links) = (model(), LinkSource::Default);
-        let request = StrategyRequest { source: None, links: &links, model: &model, peers: 3 };
+        let request = StrategyRequest { source: None, links: &links, model: &model, peers: 3, serving_peers: 0 };
         let (fewer, _) = request.choose(Some(recorded), || unreachable!("nothing is measured")).unwrap();
         assert_eq!(fewer.strategy.peers, 3);
     }

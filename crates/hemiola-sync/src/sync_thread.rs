@@ -48,6 +48,8 @@ pub(crate) enum SyncEvent<S> {
     TableMessage(Option<Message>),
     /// Asks for the newest values of all tables.
     RefreshTables,
+    /// Values of a variable that no step updates here.
+    ValuesShared(VariableId, Vec<f32>),
     /// This peer trains no further step; its tables serve the others until they have finished.
     Finish,
     /// Asks for a reply once all steps are complete. With `copies`, the reply holds values and
@@ -103,6 +105,11 @@ impl<K: UpdateKernel> SyncThread<K> {
     /// Handles events until [`Shutdown`](SyncEvent::Shutdown), or until all peers have
     /// [finished](SyncEvent::Finish) with the tables here. A failure ends it, too.
     pub(crate) fn run(mut self, events: &Receiver<SyncEvent<K::State>>) {
+        // A peer that does not train tells the tables so.
+        if let Err(error) = self.execute_effects() {
+            self.failed = true;
+            self.store.fail(error);
+        }
         while let Some(event) = self.next_event(events) {
             match event {
                 SyncEvent::Shutdown => return,
@@ -160,6 +167,7 @@ impl<K: UpdateKernel> SyncThread<K> {
                 }
             }
             SyncEvent::RefreshTables => self.node.refresh_tables().map_err(Error::from)?,
+            SyncEvent::ValuesShared(variable, values) => self.node.adopt_values(variable, &values),
             SyncEvent::Finish => {
                 self.node.finish_tables().map_err(Error::from)?;
                 self.finished = true;

@@ -1,7 +1,8 @@
 //! Serial sums in the order that `hemiola_collective_proto::protocol` documents. Collectives must
 //! give these bits.
 
-use hemiola_collective_proto::Algorithm;
+use hemiola_collective_proto::{Algorithm, Route};
+use hemiola_core::Rank;
 use std::ops::AddAssign;
 
 /// Sums one element over all peers in the order of a ring. `chunk` is the chunk of the element.
@@ -68,4 +69,32 @@ pub(super) fn all_reduce(algorithm: Algorithm, data: &[Vec<f32>]) -> Vec<f32> {
             }
         })
         .collect()
+}
+
+/// Vectors of these peers.
+fn pick(ranks: &[Rank], data: &[Vec<f32>]) -> Vec<Vec<f32>> {
+    ranks.iter().map(|rank| data[rank.index()].clone()).collect()
+}
+
+/// Returns the result of an all-reduce along a route: a tree in each group, and the algorithm over
+/// their sums.
+pub(super) fn routed_all_reduce(algorithm: Algorithm, route: &Route, data: &[Vec<f32>]) -> Vec<f32> {
+    match route.groups() {
+        [members] => all_reduce(algorithm, &pick(members, data)),
+        groups => all_reduce(algorithm, &groups.iter().map(|group| reduce(0, &pick(group, data))).collect::<Vec<_>>()),
+    }
+}
+
+/// Returns the result of a reduce along a route to one of its members: a tree in each group to its
+/// station, and a tree over the stations.
+pub(super) fn routed_reduce(root: Rank, route: &Route, data: &[Vec<f32>]) -> Vec<f32> {
+    let station = |group: &[Rank]| group.iter().position(|rank| *rank == root).unwrap_or(0);
+    match route.groups() {
+        [members] => reduce(station(members), &pick(members, data)),
+        groups => {
+            let own = groups.iter().position(|group| group.contains(&root)).unwrap_or(0);
+            let sums: Vec<_> = groups.iter().map(|group| reduce(station(group), &pick(group, data))).collect();
+            reduce(own, &sums)
+        }
+    }
 }

@@ -92,10 +92,16 @@ impl<'a> SerialTraining<'a> {
     fn sum(&self, unit: &SyncUnit, gradients: &[Vec<GradientPayload>]) -> UnitSum {
         let first = self.piece(unit.pieces[0]);
         match &unit.method {
-            SyncMethod::AllReduce { algorithm } => {
+            SyncMethod::AllReduce { algorithm, route: None } => {
                 UnitSum::Dense(serial_sums::all_reduce(*algorithm, &self.dense(unit, gradients)))
             }
-            SyncMethod::ParameterServer { owner } | SyncMethod::Table { owner, .. } => {
+            SyncMethod::AllReduce { algorithm, route: Some(route) } => {
+                UnitSum::Dense(serial_sums::routed_all_reduce(*algorithm, route, &self.dense(unit, gradients)))
+            }
+            SyncMethod::ParameterServer { owner, route: Some(route), .. } => {
+                UnitSum::Dense(serial_sums::routed_reduce(*owner, route, &self.dense(unit, gradients)))
+            }
+            SyncMethod::ParameterServer { owner, .. } | SyncMethod::Table { owner, .. } => {
                 UnitSum::Dense(serial_sums::reduce(owner.index(), &self.dense(unit, gradients)))
             }
             SyncMethod::SufficientFactors => {
@@ -139,10 +145,12 @@ impl<'a> SerialTraining<'a> {
                 let owned = rows.iter().filter(|(row, _)| owners[**row % owners.len()].index() == peer);
                 squares(owned.flat_map(|(_, numbers)| numbers))
             }
-            (UnitSum::Dense(numbers), SyncMethod::ParameterServer { owner }) if owner.index() == peer => {
+            (UnitSum::Dense(numbers), SyncMethod::ParameterServer { owner, .. }) if owner.index() == peer => {
                 squares(numbers)
             }
-            (UnitSum::Dense(numbers), SyncMethod::AllReduce { .. } | SyncMethod::SufficientFactors) if peer == 0 => {
+            (UnitSum::Dense(numbers), SyncMethod::AllReduce { .. } | SyncMethod::SufficientFactors)
+                if peer == unit.first_updater().index() =>
+            {
                 squares(numbers)
             }
             _ => 0.0,

@@ -8,7 +8,7 @@ use crate::sampling;
 use crate::simulation::{RunSummary, Simulation};
 use crate::units::SimDuration;
 use crate::workload::synthetic_model::{MAX_EXAMPLES, MomentumKernel, SyntheticModel};
-use hemiola_collective_proto::Compression;
+use hemiola_collective_proto::{Compression, Route};
 use hemiola_core::Rank;
 use hemiola_core::rng::SplitMix64;
 use hemiola_strategy::{ModelSpec, Strategy, StrategyBuilder, Synchronizer, VariableSpec};
@@ -33,6 +33,9 @@ pub struct SyncScenario {
     pub staleness: u64,
     /// Maximum global norm of the gradient, if it is clipped.
     pub max_norm: Option<f64>,
+    /// Route of the updates and proxies of uncompressed variables, if they are not direct.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<Route>,
     /// Number of steps.
     pub steps: u64,
     /// Bytes of elements in a message.
@@ -70,6 +73,13 @@ impl SyncScenario {
             }
             if matches!(node.synchronizer, Synchronizer::ParameterServer | Synchronizer::ParameterServerRows) {
                 node.staleness = self.staleness;
+            }
+            let is_server = node.synchronizer == Synchronizer::ParameterServer;
+            if node.compression == Compression::Plain && (is_server || node.group().is_some()) {
+                node.route.clone_from(&self.route);
+            }
+            if is_server {
+                node.proxies.clone_from(&self.route);
             }
         }
         strategy.verify(model, &resources).map_err(text)?;
@@ -118,6 +128,27 @@ impl SyncScenario {
     }
 }
 
+/// Route of all peers in random groups, in a third of all cases.
+fn random_route(peers: usize, seed: u64) -> Option<Route> {
+    // A generator of its own, so that a seed keeps its cluster and model.
+    let mut random = SplitMix64::new(!seed);
+    if random.below(3) > 0 {
+        return None;
+    }
+    let mut ranks: Vec<Rank> = Rank::all(peers).collect();
+    for index in (1..peers).rev() {
+        ranks.swap(index, random.below(index + 1));
+    }
+    let mut groups: Vec<Vec<Rank>> = Vec::new();
+    for rank in ranks {
+        match groups.last_mut().filter(|_| random.below(3) > 0) {
+            Some(group) => group.push(rank),
+            None => groups.push(vec![rank]),
+        }
+    }
+    Some(Route::new(groups))
+}
+
 fn variable(index: usize, random: &mut SplitMix64) -> VariableSpec {
     let name = format!("variable-{index}");
     let (rows, columns) = ([1, 3, 8][random.below(3)], [1, 2, 7][random.below(3)]);
@@ -146,10 +177,12 @@ impl Scenario for SyncScenario {
             3 => Compression::TopK { keep: 2 },
             _ => Compression::Plain,
         };
+        let route = random_route(cluster.peers, seed);
         Self {
             seed,
             cluster,
             variables,
+            route,
             builder: builder.to_string(),
             compression,
             staleness: [0, 0, 0, 0, 1, 2][random.below(6)],

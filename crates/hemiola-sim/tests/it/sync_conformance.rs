@@ -8,13 +8,14 @@
 #![expect(clippy::print_stdout, reason = "how a peer process tells its outcomes")]
 
 use hemiola_cluster::{Cluster, Result, standalone};
-use hemiola_collective_proto::Compression;
+use hemiola_collective_proto::{Compression, Route};
 use hemiola_core::{Purpose, Rank};
 use hemiola_sim::actors::sync::{BatchTotals, ComputeProfile, SimulatedModel as _, SyncActor, SyncSetup};
 use hemiola_sim::workload::synthetic_model::{MAX_EXAMPLES, MomentumKernel, SyntheticModel};
 use hemiola_sim::{ClusterSpec, SimDuration, Simulation};
 use hemiola_strategy::{
-    LinkSpec, ModelSpec, ResourceSpec, Strategy, StrategyBuilder, Synchronizer, TableConsistency, VariableSpec,
+    LinkSpec, ModelSpec, ResourceSpec, ShareBasis, Strategy, StrategyBuilder, Synchronizer, TableConsistency,
+    VariableSpec,
 };
 use hemiola_sync::{GradientClip, ModelSync, NamedArray, PassKind, StateArchive, UpdateKernel, VariableId};
 use hemiola_sync_proto::{GradientPayload, SyncPlan};
@@ -57,7 +58,36 @@ fn strategies() -> Vec<Strategy> {
         node.compression = Compression::F16;
     }
     all.push(half);
+    all.extend(routed_strategies());
     all.push(table_strategy());
+    all
+}
+
+/// Two levels, an order of a ring, proxies, uneven shards and random axes.
+fn routed_strategies() -> Vec<Strategy> {
+    let build = |builder: StrategyBuilder| builder.build(&model(), &resources()).unwrap();
+    let ranks = |ranks: &[u32]| ranks.iter().copied().map(Rank::new).collect::<Vec<Rank>>();
+    let mut all = vec![build(StrategyBuilder::RandomAxis { seed: 5 })];
+    let groups = [
+        vec![ranks(&[1, 0]), ranks(&(2..PEERS as u32).collect::<Vec<_>>())],
+        vec![ranks(&(0..PEERS as u32).rev().collect::<Vec<_>>())],
+    ];
+    for route in groups.map(Route::new) {
+        for builder in [StrategyBuilder::AllReduce { chunk: Some(2) }, StrategyBuilder::Partitioned { most: None }] {
+            let mut strategy = build(builder);
+            for node in strategy.plans.iter_mut().flat_map(|plan| &mut plan.nodes) {
+                node.route = Some(route.clone());
+                node.proxies = (node.synchronizer == Synchronizer::ParameterServer).then(|| route.clone());
+            }
+            strategy.verify(&model(), &resources()).unwrap();
+            all.push(strategy);
+        }
+    }
+    let mut cluster = resources();
+    for (peer, memory) in cluster.peers.iter_mut().zip([1, 2, 3, 4]) {
+        peer.memory = Some(memory << 30);
+    }
+    all.push(StrategyBuilder::Proportional { by: ShareBasis::Memory }.build(&model(), &cluster).unwrap());
     all
 }
 

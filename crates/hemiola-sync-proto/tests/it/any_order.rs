@@ -4,8 +4,8 @@ use crate::driver::Peers;
 use hemiola_collective_proto::graph::Topology;
 use hemiola_core::Rank;
 use hemiola_strategy::{
-    LinkSpec, ModelSpec, ResourceSpec, ShardPlacement, Strategy, StrategyBuilder, Synchronizer, TableConsistency,
-    VariableSpec,
+    LinkSpec, ModelSpec, ResourceSpec, ShardPlacement, Strategy, StrategyBuilder, StrategyNode, Synchronizer,
+    TableConsistency, VariableSpec,
 };
 use hemiola_sync_proto::row_key::key_of;
 use hemiola_sync_proto::{GradientClip, GradientPayload, VariableId};
@@ -66,12 +66,15 @@ fn train(strategy: &Strategy, clip: Option<GradientClip>, seed: u64) -> Peers {
         // A forward pass waits for the values of the previous step.
         let ready = peers.published[peer].iter().all(|(version, _)| version == step);
         if left.is_empty() && *step < STEPS && ready {
-            peers.node(peer).start_step(*step, EXAMPLES, 1.0, 0.25).unwrap();
+            let examples = if peers.plan().trains(Rank::new(peer as u32)) { EXAMPLES } else { 0 };
+            peers.node(peer).start_step(*step, examples, 1.0, 0.25).unwrap();
             *left = (0..model().variables.len()).collect();
             peers.poll(peer);
         } else if let (false, true) = (left.is_empty(), peers.below(2) == 0) {
             let variable = left.swap_remove(peers.below(left.len()));
+            let trains = peers.plan().trains(Rank::new(peer as u32));
             let payload = gradient(structured[variable], variable, *step, peer);
+            let payload = if trains { payload } else { GradientPayload::Absent };
             peers.add_gradient(peer, *step, VariableId::new(variable), payload);
             *step += u64::from(left.is_empty());
             peers.poll(peer);
@@ -98,6 +101,33 @@ fn every_order_ends_with_equal_copies() {
                     assert_eq!(variables, &published[0], "{builder} {clip:?} seed {seed} peer {peer}");
                 }
             }
+        }
+    }
+}
+
+/// Peer 1 serves and does not train: every order of gradients and results ends, the peers that train
+/// have equal copies, and they are those of any other order.
+#[test]
+fn subsets_end_with_equal_copies_of_the_peers_that_train() {
+    let served = StrategyNode::parameter_server(Rank::new(1));
+    let table = StrategyNode::table(Rank::new(1), TableConsistency::Bsp);
+    for (node, clip) in [
+        (StrategyNode::all_reduce(0), None),
+        (StrategyNode::all_reduce(0), Some(GradientClip::Norm(0.5))),
+        (served.clone(), None),
+        (served.clone(), Some(GradientClip::Norm(0.5))),
+        (table, Some(GradientClip::Value(0.5))),
+    ] {
+        let mut subset = strategy(StrategyBuilder::AllReduce { chunk: Some(1) });
+        subset.replicas.remove(1);
+        subset.plans.iter_mut().for_each(|plan| plan.nodes = vec![node.clone()]);
+        subset.verify(&model(), &ResourceSpec::uniform(PEERS, LinkSpec::bits(1e9, 1e-4))).unwrap();
+        let expected = train(&subset, clip, 0).published;
+        for seed in 1..60 {
+            let published = train(&subset, clip, seed).published;
+            assert_eq!(published[0], expected[0], "{node:?} {clip:?} seed {seed}");
+            assert_eq!(published[2], published[0], "{node:?} {clip:?} seed {seed}");
+            assert!(published[0].iter().all(|(version, _)| *version == STEPS));
         }
     }
 }

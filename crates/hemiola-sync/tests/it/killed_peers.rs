@@ -3,10 +3,10 @@
 
 #![expect(clippy::print_stdout, reason = "how a peer process tells how far it is")]
 
-use crate::linear_model::{assert_within, build, built, spec, step, train_on, values};
+use crate::linear_model::{assert_within, build, built, step, train_on, values};
+use crate::modes::mode;
 use hemiola_cluster::{Cluster, Result};
-use hemiola_collective::Topology;
-use hemiola_strategy::{LinkSpec, ResourceSpec, Strategy, StrategyBuilder, Synchronizer};
+use hemiola_strategy::StrategyBuilder;
 use hemiola_testkit::{PeerProcesses, with_watchdog};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -14,24 +14,24 @@ use std::path::Path;
 const STEPS: u64 = 400;
 const PEERS: usize = 3;
 
-/// One strategy of each kind, by name.
-fn strategy(name: &str, peers: usize) -> Strategy {
-    let network = ResourceSpec::uniform(peers, LinkSpec::bits(1e9, 1e-4));
-    if name != "gossip" {
-        return name.parse::<StrategyBuilder>().unwrap().build(&spec(peers), &network).unwrap();
-    }
-    let mut strategy = StrategyBuilder::AllReduce { chunk: Some(1) }.build(&spec(peers), &network).unwrap();
-    for node in strategy.plans.iter_mut().flat_map(|plan| &mut plan.nodes) {
-        node.synchronizer = Synchronizer::Gossip(Topology::Ring.into());
-    }
-    strategy
-}
-
-const NAMES: [&str; 7] = ["all-reduce", "balanced", "poseidon", "bsp", "ssp:2", "async", "gossip"];
+/// Modes of which one peer is killed: each synchronizer, and each path of updates.
+const NAMES: [&str; 11] = [
+    "all-reduce",
+    "balanced",
+    "poseidon",
+    "two-level",
+    "subset",
+    "subset bsp",
+    "bsp",
+    "ssp:2",
+    "async",
+    "notify-ack",
+    "gossip-async",
+];
 
 /// Trains to the end, with a checkpoint every fourth step of the first forty. Peer 0 tells each step.
 fn train(cluster: &Cluster, name: &str, folder: &Path) -> Result<Vec<Vec<f32>>> {
-    let mut sync = build(cluster, Some(strategy(name, cluster.size()).into()), Some(folder.to_owned()))?;
+    let mut sync = build(cluster, Some(mode(name, cluster.size()).into()), Some(folder.to_owned()))?;
     while sync.steps() < STEPS {
         step(cluster, &mut sync)?;
         println!("step {}", sync.steps());

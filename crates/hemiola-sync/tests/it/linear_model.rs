@@ -130,7 +130,10 @@ pub(crate) fn step(cluster: &Cluster, sync: &mut ModelSync<MomentumKernel>) -> R
     let gradients = sync.begin_pass(PassKind::Step);
     let weights = sync.next_values(weights_id, PassKind::Step).wait();
     let biases = sync.next_values(biases_id, PassKind::Step).wait();
-    let mine = (0..EXAMPLES).filter(|number| number % cluster.size() == cluster.rank().index());
+    // A peer that does not train has no examples.
+    let replicas = &sync.strategy().replicas;
+    let (me, trainers) = (replicas.iter().position(|rank| *rank == cluster.rank()), replicas.len());
+    let mine = (0..EXAMPLES).filter(|number| Some(number % trainers) == me);
     let (mut loss, mut factors, mut dense, mut bias_gradient) =
         (0.0, Vec::new(), vec![0.0; INPUTS * OUTPUTS], vec![0.0; OUTPUTS]);
     for number in mine.clone() {
@@ -147,7 +150,7 @@ pub(crate) fn step(cluster: &Cluster, sync: &mut ModelSync<MomentumKernel>) -> R
         factors.extend(input.into_iter().chain(errors));
     }
     let examples = mine.count();
-    sync.forward_complete(PassKind::Step, examples as u64, loss / examples as f64, 0.2);
+    sync.forward_complete(PassKind::Step, examples as u64, loss / examples.max(1) as f64, 0.2);
     gradients.send(biases_id, &bias_gradient[..]);
     gradients.send(weights_id, if structured { factors } else { dense });
     sync.end_pass(PassKind::Step)

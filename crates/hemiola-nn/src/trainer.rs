@@ -87,13 +87,19 @@ impl<M: Module> Trainer<M> {
         self.sync.strategy_record()
     }
 
+    /// Tells whether this peer trains. The others serve, and their batches must be empty.
+    #[must_use]
+    pub fn trains(&self) -> bool {
+        self.sync.trains()
+    }
+
     /// Returns the variables as strategies see them.
     #[must_use]
     pub fn variables(&self) -> &ModelSpec {
         self.sync.model()
     }
 
-    /// Returns the chosen method, bytes, predicted time and runner-up of every variable.
+    /// Returns the chosen method, bytes, predicted time and alternatives of every variable.
     #[must_use]
     pub fn explain(&self) -> &StrategyExplanation {
         self.sync.explain()
@@ -190,7 +196,7 @@ impl<M: Module> Trainer<M> {
 
     /// *Collective.* Returns the model with all updates, for evaluation or for saving: on a device
     /// without autodiff, as [`Module::valid`] returns it. Buffers (running means) are averaged over
-    /// peers.
+    /// the peers that train.
     ///
     /// # Panics
     /// If an earlier step panicked.
@@ -206,8 +212,11 @@ impl<M: Module> Trainer<M> {
         }
         // A measured algorithm could differ between runs and change the bits.
         let collectives = self.cluster.communicator()?.with_algorithm(Algorithm::Ring);
+        if !self.trains() {
+            buffers.values.fill(0.0);
+        }
         collectives.all_reduce(&mut buffers.values, ReduceOp::Sum)?;
-        let peers = self.cluster.size() as f32;
+        let peers = self.strategy().replicas.len() as f32;
         for value in &mut buffers.values {
             *value /= peers;
         }

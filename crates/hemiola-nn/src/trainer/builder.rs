@@ -21,6 +21,7 @@ pub struct TrainerBuilder<M: Module> {
     optimizer: Optimizer,
     strategy: Option<StrategySource>,
     network: Option<ResourceSpec>,
+    serving_peers: usize,
     tune: bool,
     batch_size: u64,
     sequence_length: u64,
@@ -40,6 +41,7 @@ impl<M: Module> TrainerBuilder<M> {
             optimizer,
             strategy: None,
             network: None,
+            serving_peers: 0,
             tune: false,
             batch_size: 32,
             sequence_length: 1,
@@ -76,6 +78,14 @@ impl<M: Module> TrainerBuilder<M> {
     /// Default: 1 Gbit/s and 0.1 ms between all peers, so that every run chooses alike.
     pub fn network(mut self, network: ResourceSpec) -> Self {
         self.network = Some(network);
+        self
+    }
+
+    /// Lets the last peers serve and not train: they hold all served variables (dedicated parameter
+    /// servers that run this program), and their batches must be empty. For a `StrategyBuilder`; an
+    /// explicit `Strategy` names its replicas. Default: 0, every peer trains.
+    pub fn serving_peers(mut self, peers: usize) -> Self {
+        self.serving_peers = peers;
         self
     }
 
@@ -153,7 +163,7 @@ impl<M: Module> TrainerBuilder<M> {
         );
         let resume = if self.resume { self.checkpoints.clone() } else { None };
         let sync = ModelSync::builder(&cluster, spec, values, BurnKernel(optimizer.clone()));
-        let mut sync = sync.clip(self.clip).resume(resume);
+        let mut sync = sync.clip(self.clip).resume(resume).serving_peers(self.serving_peers);
         if let Some(strategy) = self.strategy {
             sync = sync.strategy(strategy);
         }

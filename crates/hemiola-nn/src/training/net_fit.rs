@@ -192,7 +192,9 @@ impl<'a, D: Dataset> NetFit<'a, D> {
             data: self.info(),
         };
         let mut run = EpochLoop::new(&cluster, spec);
-        let mut learner = NetLearner::new(&cluster, &self, &self.name, builder.build()?, batches);
+        let trainer = builder.build()?;
+        let batches = batches.weighted(&shares(&cluster, &trainer));
+        let mut learner = NetLearner::new(&cluster, &self, &self.name, trainer, batches);
         callback.on_explanation(learner.trainer.explain().to_string().trim_end());
         let mut end = None;
         if let Some(checkpoints) = checkpoints {
@@ -240,6 +242,12 @@ impl<'a, D: Dataset> NetFit<'a, D> {
         let shape = self.shape.clone().unwrap_or_else(|| vec![train]);
         DatasetInfo { shape, train, validation: self.validation.map_or(0, Dataset::len) }
     }
+}
+
+/// Share of each peer of a batch: those that serve and do not train get none.
+fn shares<N: NeuralNet>(cluster: &Cluster, trainer: &Trainer<N>) -> Vec<u32> {
+    let replicas = &trainer.strategy().replicas;
+    Rank::all(cluster.size()).map(|rank| u32::from(replicas.contains(&rank))).collect()
 }
 
 /// *Collective.* Returns the totals over the gossip averages of all peers, if there are any.

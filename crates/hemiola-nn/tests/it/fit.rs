@@ -14,7 +14,7 @@ use hemiola_nn::training::{
     TrainingLimits, TrainingReport,
 };
 use hemiola_nn::{LrSchedule, Optimizer, Trainer, TrainerBuilder};
-use hemiola_strategy::StrategyBuilder;
+use hemiola_strategy::{StrategyBuilder, TableConsistency};
 use std::path::Path;
 
 fn images() -> [ImageDataset; 2] {
@@ -51,6 +51,39 @@ fn curve(report: &TrainingReport) -> Vec<(u64, u64)> {
         (epoch.objective.to_bits(), accuracy.to_bits())
     };
     report.progress.iter().map(bits).collect()
+}
+
+/// Peers that serve get no examples, hold all served variables, and have the net at the end.
+#[test]
+fn serving_peers_hold_the_variables_of_those_that_train() {
+    let [train, test] = images();
+    let fit_on = |peers: usize, serving: usize, builder: StrategyBuilder| {
+        hemiola_cluster::standalone(peers).run(|cluster| {
+            let device = Device::flex();
+            let fit = NetFit::new(&train, &device).name("mlp").validation(&test).metric(NetMetric::Accuracy);
+            let trainer = trainer(cluster, &device).strategy(builder).serving_peers(serving);
+            let fitted = fit.batch_size(16).epochs(3).fit(trainer)?;
+            Ok((fitted.report, fitted.trainer.trains()))
+        })
+    };
+    let tables = |consistency| StrategyBuilder::Tables { consistency };
+    let synchronous =
+        [StrategyBuilder::Balanced, tables(TableConsistency::Bsp), StrategyBuilder::AllReduce { chunk: None }];
+    let expected = fit_on(2, 0, StrategyBuilder::Balanced).unwrap().remove(0).0;
+    for builder in synchronous.into_iter().chain([tables(TableConsistency::Ssp(1)), tables(TableConsistency::Async)]) {
+        let fitted = fit_on(4, 2, builder).unwrap();
+        assert_eq!(fitted.iter().map(|(_, trains)| *trains).collect::<Vec<_>>(), [true, true, false, false]);
+        for (report, _) in &fitted {
+            let (found, expected) = (report.result.objective, expected.result.objective);
+            let tolerance = if synchronous.contains(&builder) { 1e-4 } else { 0.5 };
+            assert!((found - expected).abs() < tolerance, "{builder}: {found} instead of {expected}");
+            assert_eq!(report.progress[2].updates, 3 * 90, "every example is used once in an epoch");
+        }
+    }
+    let error = fit_on(2, 2, StrategyBuilder::Balanced).unwrap_err().to_string();
+    assert!(error.contains("it names no replicas, so no peer trains"), "{error}");
+    let error = fit_on(2, 1, StrategyBuilder::GOSSIP[0]).unwrap_err().to_string();
+    assert!(error.contains("gossip averages the copies of all peers, and some do not train"), "{error}");
 }
 
 #[test]

@@ -82,11 +82,18 @@ pub(super) struct NetArgs {
     clip_norm: Option<f64>,
 
     /// Synchronization strategy: parameter-server, balanced, partitioned, all-reduce, poseidon,
-    /// parallax, byteps, cheapest, tables of a parameter server (bsp, ssp:STEPS, async), gossip
+    /// parallax, byteps, cheapest, two levels and orders by host (two-level, two-level-all-reduce,
+    /// ordered-ring), other partitionings (partitioned-all-reduce, random-axis:SEED, proportional,
+    /// proportional-to-memory), tables of a parameter server (bsp, ssp:STEPS, async), gossip
     /// averaging (notify-ack, gossip-bsp, gossip-async), or a file with a strategy [default:
     /// cheapest; with --resume, the strategy of the checkpoint]
     #[arg(long, value_name = "NAME|FILE", value_parser = STRATEGY, hide_possible_values = true, help_heading = "Cluster")]
     strategy: Option<String>,
+
+    /// Number of peers, the last ones, that hold all served variables and do not train: dedicated
+    /// parameter servers.
+    #[arg(long, value_name = "N", default_value = "0", help_heading = "Cluster")]
+    serving_peers: usize,
 
     /// Measure the network, and choose the strategy for it. Other runs may then get another strategy
     /// and other last digits; checkpoints keep it for --resume.
@@ -174,6 +181,8 @@ pub(super) struct SettingsFiles {
     pub(super) strategy: Option<StrategyNameOrFile>,
     pub(super) tune: bool,
     pub(super) cluster: Option<ResourceSpec>,
+    /// Number of peers that serve and do not train.
+    pub(super) serving_peers: usize,
 }
 
 #[derive(Debug)]
@@ -225,7 +234,8 @@ impl NetArgs {
             ResourceSpec::parse(&text(path)?).map_err(|error| in_file(path, &error))
         };
         self.trace.as_deref().map_or(Ok(()), report::check)?;
-        Ok(SettingsFiles { strategy, tune: self.tune, cluster: self.cluster.as_ref().map(read_spec).transpose()? })
+        let cluster = self.cluster.as_ref().map(read_spec).transpose()?;
+        Ok(SettingsFiles { strategy, tune: self.tune, cluster, serving_peers: self.serving_peers })
     }
 
     /// Opens the compute device of a peer.

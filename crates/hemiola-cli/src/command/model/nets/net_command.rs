@@ -104,6 +104,7 @@ impl NetCommand<'_> {
                     Some(StrategyNameOrFile::Name(name)) => trainer.strategy(*name),
                     Some(StrategyNameOrFile::File(strategy)) => trainer.strategy((**strategy).clone()),
                 };
+                trainer = trainer.serving_peers(read.serving_peers);
                 if read.tune {
                     trainer = trainer.tune();
                 }

@@ -1,15 +1,19 @@
-//! Slices of Python buffers, of NumPy arrays above all: the only unsafe code of this crate.
+//! Slices of Python buffers, of NumPy arrays above all, and Arrow streams: the only unsafe code of this
+//! crate.
 //!
 //! Training reads the memory of an array while other Python threads run. As in NumPy and
 //! scikit-learn, a program must not change an array that another thread trains on.
 //!
-//! **Invariant:** a slice lives as long as the [`PyBuffer`] that pins its memory.
+//! **Invariant:** a slice lives as long as the [`PyBuffer`] that pins its memory. An Arrow stream is
+//! moved out of its capsule.
 
 #![expect(unsafe_code, reason = "memory of Python objects, pinned by the buffer protocol")]
 
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 
 /// Returns the items of a contiguous buffer in row-major order.
 pub(crate) fn slice<T: Element>(buffer: &PyBuffer<T>) -> PyResult<&[T]> {
@@ -21,6 +25,16 @@ pub(crate) fn slice<T: Element>(buffer: &PyBuffer<T>) -> PyResult<&[T]> {
     // the borrow prevents, and `PyBuffer` has checked type, alignment and contiguity. Changes by
     // other threads meanwhile are excluded by the contract of the module.
     Ok(unsafe { items.as_ref() })
+}
+
+/// Moves the Arrow stream out of a capsule, which can be used once.
+pub(crate) fn arrow_stream(capsule: &Bound<'_, PyCapsule>) -> PyResult<RecordBatchStreamReader> {
+    let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?.cast::<FFI_ArrowArrayStream>();
+    // SAFETY: by the Arrow PyCapsule protocol, a capsule of this name, which `pointer_checked` has
+    // compared, holds an initialized stream. The lock of the interpreter is held, so nobody else
+    // takes it, and an empty stream is left in its place.
+    let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
+    RecordBatchStreamReader::try_new(stream).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// Numbers of a buffer, of either precision.

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from ._data import arrays_of
+from ._inputs import validate_data
 from ._progress import ProgressBar
 from ._report import Report
 
@@ -39,21 +39,11 @@ class NativeEstimator(BaseEstimator):
     verbose: int | bool
     report_: Report
 
-    def _worker_count(self) -> int:
-        workers = self.workers
-        if workers is None:
-            return 1
-        if workers == -1:
-            return len(os.sched_getaffinity(0))
-        if isinstance(workers, bool) or not isinstance(workers, (int, np.integer)) or not 1 <= workers <= 1024:
-            raise ValueError(f"workers == {workers!r}, must be -1, or an integer from 1 to 1024.")
-        return int(workers)
-
     def _run(self, function: Callable[..., dict[str, Any]], *data: Any, epochs: int | None = None, **settings: Any) -> dict[str, Any]:
         """Runs a function of the native part; returns its arrays, with the report as a `Report`."""
         if epochs is not None:
             settings["epochs"] = epochs
-        workers = self._worker_count()
+        workers = worker_count(self.workers)
         if self.verbose:
             with ProgressBar(type(self).__name__, epochs or 1) as bar:
                 fitted = function(*data, Job(workers, bar), **settings)
@@ -70,6 +60,17 @@ class NativeEstimator(BaseEstimator):
     def _features(self, X: Any, **options: Any) -> Any:
         """Validates features for a prediction."""
         return validate_data(self, X, accept_sparse=("csr", "csc"), dtype=list(FLOATS), reset=False, **options)
+
+
+def worker_count(workers: Any) -> int:
+    """Returns the number of threads that a parameter `workers` stands for."""
+    if workers is None:
+        return 1
+    if isinstance(workers, (int, np.integer)) and workers == -1:
+        return len(os.sched_getaffinity(0))
+    if isinstance(workers, bool) or not isinstance(workers, (int, np.integer)) or not 1 <= workers <= 1024:
+        raise ValueError(f"workers == {workers!r}, must be -1, or an integer from 1 to 1024.")
+    return int(workers)
 
 
 def require(name: str, value: Any, fits: bool, expected: str) -> None:

@@ -10,11 +10,12 @@ from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from . import _hemiola
 from ._base import FLOATS, NativeEstimator, require, require_epochs
 from ._data import rows_of
+from ._inputs import validate_data
 
 #: Rows whose distances are computed together.
 ROWS = 4096

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from . import _hemiola
 from ._base import FLOATS, NativeEstimator, require, require_epochs
 from ._data import rows_of
+from ._inputs import validate_data
 
 
 class MatrixFactorization(NativeEstimator):

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from . import _hemiola
 from ._base import FLOATS, require, require_epochs
 from ._classifier import LinearClassifier
 from ._data import columns_of, rows_of
+from ._inputs import validate_data
 from ._sparse import TOLERANCES
 
 #: Inverse strength of "no penalty".

@@ -9,11 +9,12 @@ from scipy.special import expit
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from . import _hemiola
 from ._base import FLOATS, NativeEstimator, require, require_epochs
 from ._data import rows_of
+from ._inputs import validate_data
 
 
 def _classifies(machine: Any) -> bool:

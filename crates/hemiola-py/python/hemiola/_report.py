@@ -1,10 +1,37 @@
-"""Report of a training run, shown as a table in notebooks."""
+"""Report of a training run, shown as a table in notebooks, and its learning curve."""
 
 from __future__ import annotations
 
 import html
 import json
+from pathlib import Path
 from typing import Any
+
+from . import _hemiola
+
+
+class Picture:
+    """Picture that notebooks show. Printed, it is drawn with characters."""
+
+    def __init__(self, svg: str, png: bytes, text: str) -> None:
+        self.svg, self.png, self.text = svg, png, text
+
+    def save(self, path: str | Path) -> None:
+        """Writes the picture to a file: PNG if the name ends so, else SVG."""
+        path = Path(path)
+        if path.suffix.lower() == ".png":
+            path.write_bytes(self.png)
+        else:
+            path.write_text(self.svg, encoding="utf-8")
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_svg_(self) -> str:
+        return self.svg
 
 
 class Report(dict[str, Any]):
@@ -24,6 +51,15 @@ class Report(dict[str, Any]):
     def stop_reason(self) -> str:
         """Reason why training ended."""
         return str(self["result"]["stop_reason"])
+
+    def plot(self, metric: str = "objective") -> Picture:
+        """Draws a number of each epoch, by default the objective, over the epochs."""
+        epochs = self.get("progress", [])
+        points = [[float(epoch["epoch"]), float(epoch[metric])] for epoch in epochs if epoch.get(metric) is not None]
+        if not points:
+            names = sorted({name for epoch in epochs for name, value in epoch.items() if isinstance(value, (int, float))})
+            raise ValueError(f"the report has no metric {metric!r}; it has {', '.join(names) or 'no epochs'}")
+        return Picture(*_hemiola.draw_chart(str(self["model"]), "epoch", metric, [(metric, points)]))
 
     def __repr__(self) -> str:
         result = self["result"]

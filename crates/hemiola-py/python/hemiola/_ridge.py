@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from . import _hemiola
 from ._base import FLOATS, require, require_epochs
 from ._data import rows_of
+from ._inputs import validate_data
 from ._sparse import LinearRegressor
 
 

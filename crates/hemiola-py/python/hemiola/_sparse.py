@@ -10,11 +10,12 @@ from scipy import sparse
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from . import _hemiola
 from ._base import FLOATS, NativeEstimator, require, require_epochs
 from ._data import columns_of, rows_of, weighted
+from ._inputs import validate_data
 from ._report import Report
 
 #: Range of tolerances of the solver, which are relative duality gaps.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.utils.validation import validate_data
 
 from . import _hemiola
 from ._base import FLOATS, require, require_epochs
 from ._classifier import LinearClassifier
 from ._data import rows_of
+from ._inputs import validate_data
 
 
 class LinearSVC(LinearClassifier):

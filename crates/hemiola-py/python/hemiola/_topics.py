@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
+from sklearn.utils.validation import check_is_fitted, check_non_negative
 
 from . import _hemiola
 from ._base import FLOATS, NativeEstimator, require, require_epochs
 from ._data import rows_of
+from ._inputs import validate_data
 
 
 class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NativeEstimator):

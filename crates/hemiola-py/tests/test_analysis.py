@@ -122,6 +122,31 @@ def test_a_sum_is_an_accumulator_and_a_carried_value_is_serial():
     assert hemiola.analyze(maybe).kind == "serial"
 
 
+def test_appending_to_a_list_depends_on_the_order():
+    def appended(values, n):
+        found = []
+        for i in range(n):
+            found += [values[i]]
+        return found
+
+    def joined(values, n, text):
+        for i in range(n):
+            text += str(values[i])
+        return text
+
+    for function in (appended, joined):
+        assert hemiola.analyze(function).kind == "serial"
+
+
+def test_indices_of_entries_are_taken_as_single_ones():
+    def encoded(slices, views, code):
+        for part, view in zip(slices, views):
+            code[part] = view
+
+    found = hemiola.analyze(encoded)
+    assert found.kind == "1D" and "`part`: taken as single indices, not as slices" in found.notes[0]
+
+
 def test_views_are_followed():
     def scaled(a, n):
         for i in range(n):

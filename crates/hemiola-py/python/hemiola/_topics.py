@@ -77,9 +77,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         X = validate_data(self, X, accept_sparse="csr", dtype=list(FLOATS), reset=reset)
         check_non_negative(X, f"{type(self).__name__}.fit")
         if sparse.issparse(X):
-            X = X.copy()
-            X.data = np.rint(X.data)
-            return X
+            return type(X)((np.rint(X.data), X.indices, X.indptr), shape=X.shape)
         return np.rint(X)
 
     def fit(self, X: Any, y: Any = None) -> LatentDirichletAllocation:

@@ -223,6 +223,15 @@ impl Peer {
         )
     }
 
+    /// Returns the loss of a peer that made this job fail, if there is one.
+    fn failure(&self) -> Option<String> {
+        if self.process != std::process::id() {
+            return None;
+        }
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        handle.as_ref().and_then(|handle| handle.cluster.peer_handle().failure()).map(|loss| loss.to_string())
+    }
+
     /// Ends all waits of this peer, and its part in the job, with a failure. For an interrupt, while
     /// another thread waits.
     fn interrupt(&self, py: Python<'_>, reason: &str) {

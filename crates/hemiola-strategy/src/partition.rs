@@ -142,6 +142,9 @@ impl Partitioning {
         if self.shares.is_empty() {
             return None;
         }
+        if self.shares.iter().try_fold(0_u64, |sum, share| sum.checked_add(*share)).is_none() {
+            return Some("its shares are too large to be added: state the same proportion in smaller numbers".into());
+        }
         let (cuts, shares) = (self.pieces.iter().filter(|pieces| **pieces > 1).count(), self.shares.len());
         if cuts > 1 || shares != self.shards() {
             return Some(format!("its {shares} shares need a single dimension that is cut into as many pieces"));
@@ -153,7 +156,7 @@ impl Partitioning {
     /// Start of a piece of a dimension, or the extent after the last one.
     fn edge(&self, extent: usize, pieces: usize, index: usize) -> usize {
         if pieces > 1 && self.shares.len() == pieces {
-            // 128 bits, since extents and shares are any numbers.
+            // 128 bits, since an extent times a sum of shares need not fit into 64.
             let sum = |shares: &[u64]| shares.iter().map(|share| u128::from(*share)).sum::<u128>();
             return (extent as u128 * sum(&self.shares[..index]) / sum(&self.shares).max(1)) as usize;
         }
@@ -248,8 +251,9 @@ mod tests {
         assert_eq!(serde_json::to_string(&Partitioning::equal(vec![1, 3])).unwrap(), "[1,3]");
         assert_eq!(Partitioning::in_shares(&variable, 0, &[5, 1, 5]), None, "a row for each, but none for the second");
         assert_eq!(Partitioning::in_shares(&variable, 1, &[0, 0]), None);
-        let huge = Partitioning::in_shares(&variable, 1, &[u64::MAX, u64::MAX]).unwrap();
-        assert_eq!(huge.cut(&variable.shape)[1].ranges[1], 500..1000);
+        let large = Partitioning::in_shares(&variable, 1, &[u64::MAX / 2, u64::MAX / 2]).unwrap();
+        assert_eq!(large.cut(&variable.shape)[1].ranges[1], 500..1000);
+        assert_eq!(Partitioning::in_shares(&variable, 1, &[u64::MAX, 1]), None, "their sum");
         let wrong = Partitioning { pieces: vec![3, 2], shares: vec![1; 6] }.problem(&variable).unwrap();
         assert!(wrong.contains("need a single dimension"), "{wrong}");
     }

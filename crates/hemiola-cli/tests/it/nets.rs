@@ -71,9 +71,12 @@ mod with_nets {
     fn peers_train_like_a_single_process() {
         let lab = tempfile::tempdir().unwrap();
         let one = objectives(&report(&lab, &format!("{MLP} --epochs 3")));
-        for rest in
-            ["--peers 2", "--peers 3 --strategy poseidon", "--peers 2 --accumulate 3 --strategy parameter-server"]
-        {
+        for rest in [
+            "--peers 2",
+            "--peers 3 --strategy poseidon",
+            "--peers 2 --accumulate 3 --strategy parameter-server",
+            "--peers 4 --strategy bsp --serving-peers 2",
+        ] {
             let many = objectives(&report(&lab, &format!("{MLP} --epochs 3 {rest}")));
             // Floats are summed in another order.
             let near = one.iter().zip(&many).all(|(one, many)| (one - many).abs() < 1e-3 * one);

@@ -65,7 +65,8 @@ pub enum StrategyBuilder {
     /// they travel to the server, and one peer of each host is the proxy of the others (hierarchical
     /// parameter server).
     TwoLevel,
-    /// Everything is all-reduced in two levels: on each host, then over the first peers of the hosts.
+    /// Everything is all-reduced in two levels: on each host, then over the first peers of the
+    /// hosts.
     TwoLevelAllReduce,
     /// Everything is all-reduced in an order of the peers that follows hosts and fast links.
     OrderedRing,
@@ -74,8 +75,8 @@ pub enum StrategyBuilder {
         /// Maximum number of shards of a variable; the number of peers by default.
         most: Option<usize>,
     },
-    /// As [`PartitionedAllReduce`](Self::PartitionedAllReduce), along random dimensions into a random
-    /// number of shards. For comparison, and as a start for a search.
+    /// As [`PartitionedAllReduce`](Self::PartitionedAllReduce), along random dimensions into a
+    /// random number of shards. For comparison, and as a start for a search.
     RandomAxis {
         /// Random seed. The same seed gives the same strategy.
         seed: u64,

@@ -384,6 +384,10 @@ impl Cluster {
         self.inner.context.receive(receiver, None, &format_args!("{reason} from any peer"))
     }
 
+    pub(crate) fn monitor(&self) -> &Monitor {
+        &self.inner.context.monitor
+    }
+
     pub(crate) fn context(&self) -> &PeerContext {
         &self.inner.context
     }

@@ -106,6 +106,10 @@ pub enum Error {
     /// The operating system could not start a thread.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
+    /// A peer was asked to stop, and all peers have left the current pass; see
+    /// [`StopRequest`](crate::StopRequest).
+    #[error("stopped on request, before the end of the current pass")]
+    Stopped,
     /// A layer above the cluster failed.
     #[error("{source}")]
     Layer {
@@ -133,7 +137,7 @@ impl Error {
             Self::Join(error) => error.kind(),
             Self::RankAssignment(error) => error.kind(),
             Self::Launch(error) => error.kind(),
-            Self::Lost(_) | Self::TimedOut { .. } | Self::Thread(_) => ErrorKind::External,
+            Self::Lost(_) | Self::TimedOut { .. } | Self::Thread(_) | Self::Stopped => ErrorKind::External,
             Self::Transport(error) => match error {
                 TransportError::TooLarge { .. } | TransportError::NoSuchPeer { .. } => ErrorKind::Usage,
                 _ => ErrorKind::External,

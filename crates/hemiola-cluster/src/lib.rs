@@ -25,6 +25,7 @@
 //! | `rank_assignment/`, `environment.rs` | rank and size of this process, from a launcher's variables |
 //! | `launch/` | starting and supervising the peers of a job |
 //! | `interrupt.rs` | graceful shutdown after a signal |
+//! | `stop_request.rs` | request to leave a pass before its end, agreed on by all peers |
 //! | `system_env.rs` | the real clock, random device and threads |
 
 mod all_to_all;
@@ -46,6 +47,7 @@ mod run;
 mod service;
 mod standalone;
 mod stderr_observer;
+mod stop_request;
 mod sync;
 mod system_env;
 mod tree;
@@ -60,12 +62,13 @@ pub use builder::{ClusterBuilder, MAX_WORKERS};
 pub use cluster::Cluster;
 pub use error::{Error, Result};
 pub use hemiola_net::ChannelReceiver;
-pub use interrupt::Interrupt;
+pub use interrupt::{Interrupt, InterruptResponse};
 pub use peer_handle::PeerHandle;
 pub use run::run;
 pub use service::{ServiceHandle, ShutdownToken};
 pub use standalone::{Standalone, standalone};
 pub use stderr_observer::StderrObserver;
+pub use stop_request::{StopPoll, StopRequest, StopRequestCause};
 pub use system_env::SystemEnv;
 pub use waits::{WaitGuard, WaitReason, WaitRegistry};
 pub use worker_pool::{Worker, panic_message};

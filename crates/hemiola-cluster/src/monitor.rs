@@ -6,6 +6,7 @@
 use crate::error::{Error, Result};
 use crate::liveness::Liveness;
 use crate::progress::{Heartbeat, ProgressTable, WorkMeter};
+use crate::stop_request::StopRequest;
 use crate::waits::WaitRegistry;
 use crate::work_source::WorkSource;
 use hemiola_core::{
@@ -32,6 +33,7 @@ pub(crate) struct Monitor {
     stop: Mutex<bool>,
     wake: Condvar,
     thread: Mutex<Option<ThreadHandle>>,
+    stop_request: StopRequest,
 }
 
 impl Monitor {
@@ -60,6 +62,7 @@ impl Monitor {
             stop: Mutex::new(false),
             wake: Condvar::new(),
             thread: Mutex::new(None),
+            stop_request: StopRequest::default(),
         });
         let heartbeats = router.open_channel(HEARTBEATS, Lane::Control, transport, env);
         let (body, router) = (monitor.clone(), router.clone());
@@ -67,6 +70,19 @@ impl Monitor {
         let thread = env.spawn(name, Box::new(move || body.run(&heartbeats, &router))).map_err(Error::Thread)?;
         *monitor.thread.lock() = Some(thread);
         Ok(monitor)
+    }
+
+    pub(crate) fn stop_request(&self) -> &StopRequest {
+        &self.stop_request
+    }
+
+    /// Sets the moment at which the request to stop is set, or removes it.
+    pub(crate) fn set_time_limit(&self, limit: Option<Moment>) {
+        // The lock keeps the thread from falling asleep between its look at the limit and this.
+        let lock = self.stop.lock();
+        self.stop_request.set_limit(limit);
+        self.wake.notify_all();
+        drop(lock);
     }
 
     /// Stops the thread and waits for it.
@@ -121,7 +137,9 @@ impl Monitor {
             if *stop {
                 return;
             }
-            self.wake.wait_for(&mut stop, (verdict.next - self.env.now()).max(Duration::from_millis(1)));
+            self.stop_request.update(self.env.now());
+            let next = self.stop_request.limit().map_or(verdict.next, |limit| limit.min(verdict.next));
+            self.wake.wait_for(&mut stop, (next - self.env.now()).max(Duration::from_millis(1)));
             if *stop {
                 return;
             }

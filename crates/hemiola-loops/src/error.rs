@@ -65,6 +65,12 @@ pub enum Error {
         /// Second name of the array.
         second: String,
     },
+    /// A peer was asked to stop.
+    #[error("{site} was stopped on request")]
+    Stopped {
+        /// Title of the loop.
+        site: String,
+    },
     /// A peer failed for another reason.
     #[error("{site} failed on peer {rank}: {message}")]
     Peer {
@@ -129,7 +135,7 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Peer { .. } => ErrorKind::External,
+            Self::Peer { .. } | Self::Stopped { .. } => ErrorKind::External,
             Self::Body { .. }
             | Self::Rule { .. }
             | Self::NonFinite { .. }
@@ -146,6 +152,9 @@ impl Error {
 
 impl From<Error> for hemiola_cluster::Error {
     fn from(error: Error) -> Self {
+        if matches!(error, Error::Stopped { .. }) {
+            return Self::Stopped;
+        }
         Self::Layer { kind: error.kind(), source: Box::new(error) }
     }
 }

@@ -3,6 +3,7 @@
 use crate::EpochProgress;
 use hemiola_loops::LoopPlan;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Training callback, invoked on every peer. If any peer returns [`TrainingControl::Stop`], all
 /// peers stop.
@@ -27,6 +28,11 @@ pub trait Callback {
     /// plan.
     fn on_explanation(&mut self, explanation: &str) {
         let _ = explanation;
+    }
+
+    /// Called after a checkpoint of the model after `epoch` was saved, which took `duration`.
+    fn on_checkpoint(&mut self, epoch: u32, duration: Duration) {
+        let _ = (epoch, duration);
     }
 
     /// Called after every epoch; the return value continues or stops training.

@@ -7,17 +7,21 @@
 //! on, never on the clock or the callback of one peer. A resumed run has the history of the run it
 //! continues, so it decides as that run would have.
 
+use crate::limits::TIME_LIMIT_REACHED;
 use crate::{
     Callback, CheckpointMetadata, Checkpoints, ClusterInfo, EpochProgress, Metrics, TrainingControl, TrainingReport,
     TrainingSpec, TrainingSummary, comparable_settings,
 };
-use hemiola_cluster::{Cluster, Error, Result, WaitReason};
-use hemiola_core::Waiter;
+use hemiola_cluster::{Cluster, Error, Result, StopRequestCause, WaitReason};
+use hemiola_core::{Moment, Waiter};
 use hemiola_loops::LoopPlan;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
+
+/// Time after the time limit at which an epoch is left. One that ends before is complete.
+const TIME_LIMIT_GRACE: Duration = Duration::from_secs(1);
 
 /// Model in training, as the loop over epochs sees it.
 pub trait EpochLearner {
@@ -42,6 +46,13 @@ pub trait EpochLearner {
     /// Keeps a copy of the current model as the best so far. Called only if the learner [keeps the
     /// best](Self::keeps_best) and there is a validation set.
     fn keep_best(&mut self) {}
+
+    /// Restores the model before the current epoch, in which [`epoch`](Self::epoch) or
+    /// [`evaluate`](Self::evaluate) has returned [`Error::Stopped`]. Returns false if there is no copy
+    /// of it.
+    fn discard_epoch(&mut self) -> bool {
+        false
+    }
 
     /// Returns the reason why training has converged, if it has. Equal on every peer.
     fn finished(&self) -> Option<&'static str> {
@@ -84,13 +95,16 @@ pub struct EpochResult {
     pub updates: u64,
     /// Remark about an unusual event, such as a repeated epoch.
     pub note: Option<String>,
+    /// True if a request to stop has ended the epoch before its end and the model holds what was done.
+    /// It is the last epoch of the run, and is not evaluated.
+    pub partial: bool,
 }
 
 impl EpochResult {
     /// Creates the result of an epoch without a plan and a note.
     #[must_use]
     pub fn new(objective: f64, train: Metrics, duration: Duration, updates: u64) -> Self {
-        Self { objective, train, duration, plan: None, updates, note: None }
+        Self { objective, train, duration, plan: None, updates, note: None, partial: false }
     }
 }
 
@@ -202,14 +216,32 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
 
     /// *Collective.* Runs epochs until a limit is reached or a callback stops them. Returns the
     /// reason.
+    ///
+    /// After a [request to stop](Cluster::stop_request), or some time after the time limit, it leaves
+    /// the current epoch: the model is that after the epoch before, or that of a
+    /// [partial](EpochResult::partial) epoch. Without either there is no model, and the error is
+    /// [`Error::Stopped`].
     pub fn run(&mut self, learner: &mut impl EpochLearner, callback: &mut dyn Callback) -> Result<String> {
         loop {
-            let result = learner.epoch(self.epochs.last().map(|last| last.objective))?;
-            if self.epochs.is_empty() {
-                explain(learner, result.plan.as_ref(), callback);
-            }
-            self.plan.clone_from(&result.plan);
-            let progress = self.after_epoch(result, learner)?;
+            let progress = match self.stoppable_epoch(learner, callback) {
+                Ok((progress, None)) => progress,
+                Ok((progress, Some(reason))) => {
+                    // The rest of the loop is for epochs that have ended.
+                    let _ = callback.on_epoch_end(&progress);
+                    self.epochs.push(progress);
+                    self.save(learner, callback)?;
+                    return Ok(reason);
+                }
+                Err(Error::Stopped) if !self.epochs.is_empty() => {
+                    let reason = self.reason_of_stop()?;
+                    let epoch = self.epochs.len();
+                    callback
+                        .on_note(&format!("stopped within epoch {}; the model is that after epoch {epoch}", epoch + 1));
+                    self.save(learner, callback)?;
+                    return Ok(reason);
+                }
+                Err(error) => return Err(error),
+            };
             let (epoch, seconds) = (progress.epoch, progress.seconds);
             let stop = callback.on_epoch_end(&progress) == TrainingControl::Stop;
             self.epochs.push(progress);
@@ -227,10 +259,10 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
             let (end, _, due) = votes.swap_remove(0);
             let end = end.or_else(|| stop.then(|| TrainingSummary::STOPPED_BY_CALLBACK.to_owned()));
             if let Some(end) = end {
-                self.save(learner)?;
+                self.save(learner, callback)?;
                 return Ok(end);
             }
-            if due && let Err(error) = self.save(learner) {
+            if due && let Err(error) = self.save(learner, callback) {
                 // The previous checkpoint still exists, and the disk may have room again when the
                 // next one is due.
                 if !learner.survives_failed_save(&error) {
@@ -247,6 +279,45 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
         }
     }
 
+    /// *Collective.* Runs and evaluates an epoch, which a request to stop can end. Returns the reason of
+    /// the stop if the epoch is partial.
+    fn stoppable_epoch(
+        &mut self,
+        learner: &mut impl EpochLearner,
+        callback: &mut dyn Callback,
+    ) -> Result<(EpochProgress, Option<String>)> {
+        let scope = self.cluster.stop_request().accept();
+        if let Some(seconds) = self.spec.limits.seconds {
+            // An epoch that ends soon after the limit is not lost.
+            let left = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).saturating_sub(self.training);
+            let limit =
+                self.cluster.env().now().as_nanos().saturating_add(nanos(left.saturating_add(TIME_LIMIT_GRACE)));
+            self.cluster.set_time_limit(Some(Moment::from_nanos(limit)));
+        }
+        let result = learner.epoch(self.epochs.last().map(|last| last.objective))?;
+        if self.epochs.is_empty() {
+            explain(learner, result.plan.as_ref(), callback);
+        }
+        self.plan.clone_from(&result.plan);
+        let partial = result.partial;
+        let progress = self.after_epoch(result, learner)?;
+        let reason = if partial { Some(self.reason_of_stop()?) } else { None };
+        if self.spec.limits.seconds.is_some() {
+            self.cluster.set_time_limit(None);
+        }
+        drop(scope);
+        Ok((progress, reason))
+    }
+
+    /// *Collective.* Returns the reason to stop of the peers that were asked to.
+    fn reason_of_stop(&self) -> Result<String> {
+        let causes = self.cluster.all_gather(self.cluster.stop_request().cause())?;
+        Ok(match causes.into_iter().flatten().max() {
+            Some(StopRequestCause::TimeLimit) => TIME_LIMIT_REACHED.to_owned(),
+            _ => TrainingSummary::STOPPED_BY_CALLBACK.to_owned(),
+        })
+    }
+
     /// Returns whether the best model is kept beside the newest.
     fn selects_best(&self, learner: &impl EpochLearner) -> bool {
         self.spec.data.validation > 0 && learner.keeps_best()
@@ -256,7 +327,12 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
     fn after_epoch(&mut self, result: EpochResult, learner: &mut impl EpochLearner) -> Result<EpochProgress> {
         self.training += result.duration;
         let start = self.cluster.env().now();
-        let validation = learner.evaluate()?;
+        let validation = if result.partial { Ok(None) } else { learner.evaluate() };
+        let validation = match validation {
+            // The model of this epoch is there, and there is no other.
+            Err(Error::Stopped) if !learner.discard_epoch() => None,
+            validation => validation?,
+        };
         self.evaluation += self.cluster.env().now() - start;
         Ok(EpochProgress {
             epoch: self.epochs.len() as u32 + 1,
@@ -283,7 +359,7 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
     }
 
     /// *Collective.* Saves a checkpoint, if checkpoints are enabled.
-    fn save(&mut self, learner: &mut impl EpochLearner) -> Result<()> {
+    fn save(&mut self, learner: &mut impl EpochLearner, callback: &mut dyn Callback) -> Result<()> {
         let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
         let start = self.cluster.env().now();
         let (best_index, newest) = (self.best_index(), self.epochs.len() - 1);
@@ -305,7 +381,9 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
         let waiting = self.cluster.waiting(Waiter::Driver, reason, None);
         learner.save(checkpoints.folder(), metadata)?;
         drop(waiting);
-        self.saving += self.cluster.env().now() - start;
+        let duration = self.cluster.env().now() - start;
+        self.saving += duration;
+        callback.on_checkpoint(self.last_checkpoint.0, duration);
         Ok(())
     }
 
@@ -317,6 +395,11 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
         let kept = self.best_index();
         let epochs = self.epochs;
         let (seconds, last) = (self.training.as_secs_f64(), &epochs[epochs.len() - 1]);
+        let loading_bytes = if self.bytes_before == 0 {
+            Some(self.cluster.all_gather(self.loading_bytes)?.into_iter().sum())
+        } else {
+            None
+        };
         let result = TrainingSummary {
             seconds,
             loading_seconds: None,
@@ -328,11 +411,8 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
             best_epoch: epochs[kept].epoch,
             stop_reason,
             bytes_sent: last.bytes_sent,
-            loading_bytes: if self.bytes_before == 0 {
-                Some(self.cluster.all_gather(self.loading_bytes)?.into_iter().sum())
-            } else {
-                None
-            },
+            loading_bytes,
+            training_bytes: loading_bytes.map(|loading| last.bytes_sent.saturating_sub(loading)),
             peak_rss_bytes: peak_memory(self.cluster)?,
         };
         Ok(TrainingReport {
@@ -349,6 +429,11 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
             cross_validation: None,
         })
     }
+}
+
+/// Returns a duration in nanoseconds, at most the largest number.
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Bytes that this peer has sent so far.

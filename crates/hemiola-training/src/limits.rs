@@ -3,6 +3,9 @@
 use crate::{EpochProgress, TargetMetric};
 use serde::{Deserialize, Serialize};
 
+/// Reason to stop when the time is over.
+pub(crate) const TIME_LIMIT_REACHED: &str = "time limit reached";
+
 /// Stopping criteria. Training stops at the first one that is met.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainingLimits {
@@ -48,7 +51,7 @@ impl TrainingLimits {
         } else if now.epoch >= self.epochs {
             Some("all epochs done")
         } else if self.seconds.is_some_and(|seconds| now.seconds >= seconds) {
-            Some("time limit reached")
+            Some(TIME_LIMIT_REACHED)
         } else if now.validation.is_some() && self.patience.is_some_and(|patience| since_best >= patience as usize) {
             Some("no improvement of the validation metric")
         } else {

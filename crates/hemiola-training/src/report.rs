@@ -128,6 +128,9 @@ pub struct TrainingSummary {
     /// the progress include them. Missing in old reports and after a resume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loading_bytes: Option<u64>,
+    /// Bytes that were sent to train: `bytes_sent` without `loading_bytes`. Missing where those are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training_bytes: Option<u64>,
     /// Peak resident memory of the largest peer, where the operating system reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_rss_bytes: Option<u64>,

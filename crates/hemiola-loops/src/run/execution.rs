@@ -7,6 +7,7 @@
 use super::chunks::{ALL_ENTRIES, ChunkIntervals};
 use super::clock_schedule::parts_of_worker;
 use super::endpoint::LoopEndpoint;
+use super::entry_slices::EntrySlices;
 use super::report::BlockTiming;
 use super::stages::{self, BlockStages};
 use super::worker_barrier::WorkerBarrier;
@@ -427,10 +428,16 @@ where
             }
             let view = &mut state.view;
             started.set(first);
-            self.space.visit(block, entries, |key, value| {
-                count();
-                body(view, key, value);
-            });
+            let mut slices = EntrySlices::new(entries);
+            while let Some(slice) = slices.next(started.get(), || self.context.cluster.env().now()) {
+                if self.context.cluster.stop_request().is_accepted() {
+                    return Err(hemiola_cluster::Error::Stopped);
+                }
+                self.space.visit(block, slice, |key, value| {
+                    count();
+                    body(view, key, value);
+                });
+            }
             Ok(started.get() - first)
         }));
         let outcome = outcome.unwrap_or_else(|panic| {

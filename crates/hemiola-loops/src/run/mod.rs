@@ -8,6 +8,7 @@
 mod chunks;
 pub(crate) mod clock_schedule;
 pub(crate) mod endpoint;
+mod entry_slices;
 mod execution;
 mod planning;
 mod report;
@@ -139,6 +140,7 @@ fn agree_on_outcome(cluster: &Cluster, site: &LoopSite, outcome: Result<()>) -> 
             Ok(error) => *error,
             Err(source) => peer_error(cluster, site, &format!("{kind:?}: {source}")),
         },
+        hemiola_cluster::Error::Stopped => Error::Stopped { site: site.title() },
         error => peer_error(cluster, site, &error.to_string()),
     });
     // An error of the body is more informative than that of a peer that stopped because of it.

@@ -3,3 +3,4 @@
 mod aliases;
 mod buffers;
 mod generated;
+mod stopping;

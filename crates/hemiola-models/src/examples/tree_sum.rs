@@ -10,7 +10,7 @@
 //! number of workers and peers.
 
 use super::BlockedRows;
-use hemiola_cluster::{Cluster, Result};
+use hemiola_cluster::{Cluster, Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::ops::Range;
 type NodeAddress = (u32, usize);
 
 /// *Collective.* Returns the sum over the blocks of all peers, equal on every peer; `None` without
-/// blocks. `leaf` computes the summand of a block of this peer by its local index.
+/// blocks. If a peer is asked to stop, blocks are left out and all peers get that error. `leaf` computes the summand of a block of this peer by its local index.
 ///
 /// Every peer receives the sums of all others: one for each peer, if the number of peers is a power
 /// of two.
@@ -32,22 +32,32 @@ pub(crate) fn tree_sum<T: Serialize + DeserializeOwned + Send>(
 ) -> Result<Option<T>> {
     let tree = BlockTree { leaves: rows.total_blocks() };
     let own = rows.own_blocks();
+    let stop = cluster.stop_request();
+    let counted = |number: usize| (!stop.is_accepted()).then(|| leaf(number - own.start));
+    let added = |left: Option<T>, right: Option<T>| Some(add(left?, right?));
     let of_workers = cluster.each_worker(|worker| {
         let share = |index: usize| own.start + index * own.len() / worker.count();
         let mut sums = BTreeMap::new();
         tree.subtrees(&(share(worker.index())..share(worker.index() + 1)), &mut |address| {
-            sums.insert(address, tree.sum(address, &|number| leaf(number - own.start), &add));
+            sums.insert(address, tree.sum(address, &counted, &added));
         });
         sums
     })?;
-    let mut sums: BTreeMap<NodeAddress, T> = of_workers.into_iter().flatten().collect();
+    let sums = of_workers.into_iter().flatten().map(|(address, sum)| Some((address, sum?)));
+    // `None` if a worker of this peer was asked to stop.
+    let mut sums: Option<BTreeMap<NodeAddress, T>> = sums.collect();
     if cluster.size() > 1 {
-        let mut of_peer = Vec::new();
-        tree.subtrees(&own, &mut |address| {
-            of_peer.extend(tree.combine(address, &mut sums, &add).map(|sum| (address, sum)));
+        let of_peer = sums.map(|mut sums| {
+            let mut of_peer = Vec::new();
+            tree.subtrees(&own, &mut |address| {
+                of_peer.extend(tree.combine(address, &mut sums, &add).map(|sum| (address, sum)));
+            });
+            of_peer
         });
-        sums = cluster.all_gather(of_peer)?.into_iter().flatten().collect();
+        let all: Option<Vec<Vec<(NodeAddress, T)>>> = cluster.all_gather(of_peer)?.into_iter().collect();
+        sums = all.map(|all| all.into_iter().flatten().collect());
     }
+    let mut sums = sums.ok_or(Error::Stopped)?;
     Ok(tree.combine(tree.root(), &mut sums, &add))
 }
 

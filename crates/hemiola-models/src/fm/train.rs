@@ -15,7 +15,7 @@ use crate::training::{
 };
 use crate::{Error, Estimator};
 use hemiola_array::dist::LabelledData;
-use hemiola_cluster::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result, StopPoll};
 use hemiola_collective::{Algorithm, CollectiveExt, Communicator, ReduceOp};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -271,7 +271,7 @@ impl TrainingAlgorithm for FmTraining<'_> {
                     FmLoss::Logistic => ("logloss".to_owned(), objective),
                 };
                 let (train, updates) = ([metric].into(), self.train as u64);
-                return Ok(EpochResult { objective, train, duration, plan: None, updates, note });
+                return Ok(EpochResult { objective, train, duration, plan: None, updates, note, partial: false });
             }
             self.model.parameters = backup;
             let learning_rate = &mut self.progress.learning_rate;
@@ -327,8 +327,10 @@ impl FmTraining<'_> {
         let arch = pulp::Arch::new();
         let mut total = 0.0_f64;
         let (mut own, mut sequence, mut received) = (Vec::new(), Vec::new(), Vec::new());
+        let mut poll = StopPoll::new(cluster);
         cluster.worker_team(|team| {
             for batch in order.chunks(settings.batch_size as usize) {
+                poll.check(cluster)?;
                 own.clear();
                 own.extend(batch.iter().enumerate().filter_map(|(position, row)| {
                     let local = local_rows[*row as usize];

@@ -62,6 +62,7 @@ impl Estimator for KMeans {
             }
             centers.clone()
         } else {
+            let _scope = cluster.stop_request().accept();
             first_centers(cluster, &train, [clusters, columns], settings.seed)?
         };
         let model = KMeansModel {
@@ -146,7 +147,15 @@ impl TrainingAlgorithm for KMeansTraining<'_> {
         let distance = (inertia / count as f64).sqrt();
         let mut train: Metrics = [("inertia".to_owned(), inertia), ("distance".to_owned(), distance)].into();
         train.extend(self.progress.movement.map(|movement| ("movement".to_owned(), movement)));
-        Ok(EpochResult { objective: inertia, train, duration, plan: None, updates: count as u64, note: None })
+        Ok(EpochResult {
+            objective: inertia,
+            train,
+            duration,
+            plan: None,
+            updates: count as u64,
+            note: None,
+            partial: false,
+        })
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {

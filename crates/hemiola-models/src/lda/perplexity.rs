@@ -56,7 +56,11 @@ impl LdaModel {
         inference.check()?;
         let folding = FoldIn::new(self, inference);
         let split = PhiloxRng::new(inference.seed ^ SPLIT_SEED);
+        let stop = cluster.stop_request();
         let found = in_parallel(cluster, 0..corpus.len(), |index, scratch| {
+            if stop.is_accepted() {
+                return (0_i128, 0, 0);
+            }
             let number = (corpus.first() + index) as u64;
             let (words, counts) = corpus.document(index);
             let (mut given, mut hidden, mut unseen, mut draw) = (Vec::new(), Vec::new(), 0_u64, 0_u64);
@@ -81,6 +85,7 @@ impl LdaModel {
             let shares = folding.fold(number, each, scratch);
             (as_units(self.log_likelihood_of(&folding, &shares, &hidden)), tokens, unseen)
         })?;
+        cluster.check_stop()?;
         let mine = found.iter().fold((0_i128, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2));
         let all = cluster.all_gather(mine)?;
         let (sum, tokens, unseen) =

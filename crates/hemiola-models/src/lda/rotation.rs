@@ -66,8 +66,14 @@ impl LdaState {
                     blocks[job.number] = Some(job.block);
                     done = done.and(job.done);
                 }
-                let of_peers = if cluster.size() > 1 { cluster.all_gather(changes)? } else { vec![changes] };
-                for changes in of_peers {
+                let own = (changes, cluster.stop_request().accepted_cause());
+                let of_peers = if cluster.size() > 1 { cluster.all_gather(own)? } else { vec![own] };
+                for (changes, stop) in of_peers {
+                    // The other steps only move the blocks to where the next sweep expects them.
+                    if let Some(cause) = stop {
+                        cluster.stop_request().adopt(cause);
+                        done.stopped = true;
+                    }
                     totals.iter_mut().zip(changes).for_each(|(total, change)| *total += change);
                 }
                 if cluster.size() > 1 {

@@ -106,7 +106,8 @@ pub(super) fn choose(
         while if best.is_none() { sweeps < SWEEPS } else { spent < work && sweeps < MAX_SWEEPS } {
             let mine = state.sweep(cluster, &mut words, SimdLevel::Best)?;
             let done = cluster.all_gather((mine.visited, mine.smooth, mine.words))?;
-            let done = done.into_iter().map(|(visited, smooth, words)| SweepWork { visited, smooth, words });
+            let done =
+                done.into_iter().map(|(visited, smooth, words)| SweepWork { visited, smooth, words, stopped: false });
             let done = done.fold(SweepWork::default(), SweepWork::and);
             spent += SamplerCost::of(form).seconds(layout.tokens, layout.topics, done);
             sweeps += 1;

@@ -121,13 +121,13 @@ impl CountTableWorkers<'_> {
 
 impl LdaState {
     /// *Collective.* Samples the topics of all tokens once on tables. `words` has one element per
-    /// worker.
+    /// worker. Returns true if a request to stop has cut the sweep short, on any peer.
     pub(super) fn sweep_on_tables(
         &mut self,
         cluster: &Cluster,
         tables: &CountTables,
         words: &mut [WordState],
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let Self { layout, parts, alpha, beta, seed, sweeps, .. } = self;
         let (layout, alpha, beta, seed, sweeps) = (&**layout, &alpha[..], *beta, *seed, *sweeps);
         let workers = cluster.workers();
@@ -177,7 +177,8 @@ impl LdaState {
             Ok(())
         })?;
         self.sweeps += 1;
-        Ok(())
+        let causes = cluster.all_gather(cluster.stop_request().accepted_cause())?;
+        Ok(causes.iter().any(Option::is_some))
     }
 }
 

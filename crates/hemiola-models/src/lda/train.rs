@@ -146,14 +146,15 @@ impl TrainingAlgorithm for LdaTraining<'_> {
         let mut start = cluster.env().now();
         let settings = &self.settings.settings;
         let mut duration = std::mem::take(&mut self.trial_time);
+        let stopped;
         if let Some(tables) = &self.tables {
-            state.sweep_on_tables(cluster, tables, &mut self.words)?;
+            stopped = state.sweep_on_tables(cluster, tables, &mut self.words)?;
             duration += cluster.env().now() - start;
             // Tables hold received updates only; the topics are exact.
             state.count(cluster)?;
             start = cluster.env().now();
         } else {
-            state.sweep(cluster, &mut self.words, SimdLevel::Best)?;
+            stopped = state.sweep(cluster, &mut self.words, SimdLevel::Best)?.stopped;
         }
         progress.sweeps = state.sweeps;
         if state.sweeps % u64::from(settings.learn_every) == 0 {
@@ -168,7 +169,8 @@ impl TrainingAlgorithm for LdaTraining<'_> {
             duration,
             plan: None,
             updates: state.layout.tokens,
-            note: None,
+            note: stopped.then(|| "the sweep was cut short".to_owned()),
+            partial: stopped,
         })
     }
 
@@ -178,6 +180,11 @@ impl TrainingAlgorithm for LdaTraining<'_> {
         };
         let perplexity = state.model(cluster)?.perplexity(cluster, validation, Seed(self.settings.settings.seed))?;
         Ok(Some([("perplexity".to_owned(), perplexity)].into()))
+    }
+
+    /// A sweep that is cut short leaves topics and counts that agree.
+    fn keeps_snapshots(&self) -> bool {
+        false
     }
 
     fn digests(&self) -> Result<[u64; 2]> {
@@ -236,7 +243,8 @@ impl LdaTraining<'_> {
         }
         self.progress = Some(progress);
         self.snapshot = LdaSnapshot::Live(cluster.clone(), Arc::new(state));
-        self.words = (0..cluster.workers()).map(|_| WordState::new(topics)).collect();
+        let word = || WordState::new(topics).stopping_at(cluster.stop_request());
+        self.words = (0..cluster.workers()).map(|_| word()).collect();
         Ok(())
     }
 }

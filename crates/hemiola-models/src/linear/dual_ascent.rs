@@ -14,6 +14,7 @@
 
 use super::loss::LinearLoss;
 use super::shard::ExampleShard;
+use hemiola_cluster::StopRequest;
 use hemiola_core::rng::SplitMix64;
 
 /// Shard of the dual problem owned by one worker.
@@ -64,8 +65,15 @@ impl WorkerProblem {
         Self { shard, number: number as u64, squares, weights, duals, active: vec![Vec::new(); problems], model }
     }
 
-    /// Runs a round of dual ascent from the averaged model.
-    pub(super) fn round(&mut self, rules: &DualProblem, (epoch, round): (u32, u32), averaged: &[f64]) {
+    /// Runs a round of dual ascent from the averaged model. After a request to stop it leaves out the
+    /// rest of the examples.
+    pub(super) fn round(
+        &mut self,
+        rules: &DualProblem,
+        (epoch, round): (u32, u32),
+        averaged: &[f64],
+        stop: &StopRequest,
+    ) {
         self.model.copy_from_slice(averaged);
         let (two_classes, width) = (self.duals.len() == 1, rules.width);
         let factor = rules.workers as f64;
@@ -78,6 +86,9 @@ impl WorkerProblem {
             shuffle_rng([rules.seed, self.number, problem as u64, u64::from(epoch), u64::from(round)]).shuffle(active);
             let positive = if two_classes { 1 } else { problem as u32 };
             active.retain(|index| {
+                if stop.is_accepted() {
+                    return true;
+                }
                 let index = *index as usize;
                 let c = rules.c * self.weights[index];
                 // An example of weight 0 has no part in the objective.

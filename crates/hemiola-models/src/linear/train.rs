@@ -208,7 +208,7 @@ impl TrainingAlgorithm for LinearTraining<'_> {
             format!("{:.1} % of averages were consistent; peers restart from the exact model", 100.0 * share)
         });
         let updates = self.data.train as u64 * u64::from(self.settings.settings.rounds);
-        Ok(EpochResult { objective, train: metrics, duration, plan: None, updates, note })
+        Ok(EpochResult { objective, train: metrics, duration, plan: None, updates, note, partial: false })
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {
@@ -242,12 +242,15 @@ impl LinearTraining<'_> {
         let (epoch, rounds) = (self.progress.epoch, self.settings.settings.rounds);
         let before = self.gossip.as_ref().map(|gossip| (gossip.stats().reduces, gossip.stats().consistent));
         let mut changed = vec![0.0; if self.gossip.is_some() { peer_model.len() } else { 0 }];
+        let stop = cluster.stop_request();
         for round in 0..rounds {
             cluster.each_worker(|worker| {
                 for part in parts.iter().skip(worker.index()).step_by(worker.count()) {
-                    lock(part).round(rules, (epoch, round), peer_model);
+                    lock(part).round(rules, (epoch, round), peer_model, stop);
                 }
             })?;
+            // A round that was cut short is dropped.
+            cluster.check_stop()?;
             average(parts, peer_model, &mut changed, cluster.size());
             if let Some(gossip) = &mut self.gossip {
                 gossip.average(peer_model)?;

@@ -24,7 +24,7 @@ use super::settings::MfSettings;
 use super::sgd::{BiasState, LANES};
 use crate::Error;
 use hemiola_array::{ArrayExt, DistArray};
-use hemiola_cluster::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result, StopPoll};
 use hemiola_collective::{Algorithm, CollectiveExt, Communicator};
 use hemiola_core::rng::{SplitMix64, mix64};
 
@@ -104,8 +104,10 @@ impl BprEvents {
         let mut parts: Vec<Vec<ItemPair>> = vec![Vec::new(); workers];
         let arch = pulp::Arch::new();
         let mut total = 0.0;
+        let mut poll = StopPoll::new(cluster);
         cluster.worker_team(|team| {
             for batch in order.chunks(BATCH) {
+                poll.check(cluster)?;
                 let share = |index: usize, count: usize, length: usize| index * length / count;
                 let mine = &batch[share(rank, peers, batch.len())..share(rank + 1, peers, batch.len())];
                 let factors = &rows;

@@ -176,6 +176,7 @@ impl MatrixFactorization {
             negligible,
             profiled: options.profiled,
             profile: None,
+            before: None,
         };
         fit_loop(cluster, training, spec, options)
     }
@@ -227,6 +228,8 @@ struct MfTraining<'a> {
     profiled: bool,
     /// Profile of the epochs so far, if profiling is on.
     profile: Option<LoopProfile>,
+    /// Model, learning rate and number of epochs before the current one, unless it is the first.
+    before: Option<(MfModel, (f32, u32))>,
 }
 
 /// Progress of training, saved in checkpoints.
@@ -266,7 +269,27 @@ impl TrainingAlgorithm for MfTraining<'_> {
     }
 
     fn epoch(&mut self, before: Option<f64>) -> Result<EpochResult> {
-        self.guarded_epoch(before.or(self.initial_objective))
+        let state = (self.learning_rate, self.epochs);
+        self.before = None;
+        let (result, backup) = self.guarded_epoch(before.or(self.initial_objective));
+        self.before = backup.map(|model| (model, state));
+        if matches!(result, Err(hemiola_cluster::Error::Stopped)) {
+            self.discard_epoch();
+        } else if before.is_none() {
+            self.before = None;
+        }
+        result
+    }
+
+    /// The backup of an epoch that diverges serves for an epoch that is stopped, too.
+    fn keeps_snapshots(&self) -> bool {
+        false
+    }
+
+    fn discard_epoch(&mut self) -> bool {
+        let Some((model, (learning_rate, epochs))) = self.before.take() else { return false };
+        (self.model, self.learning_rate, self.epochs) = (model, learning_rate, epochs);
+        true
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {
@@ -294,8 +317,8 @@ impl TrainingAlgorithm for MfTraining<'_> {
 
 impl MfTraining<'_> {
     /// Runs an epoch; if it diverges, restores the model and repeats it with half the learning
-    /// rate.
-    fn guarded_epoch(&mut self, before: Option<f64>) -> Result<EpochResult> {
+    /// rate. Returns the model before it, too, if it was changed.
+    fn guarded_epoch(&mut self, before: Option<f64>) -> (Result<EpochResult>, Option<MfModel>) {
         let mut note = None;
         for _ in 0..=MAX_HALVINGS {
             let backup = self.model.clone();
@@ -303,7 +326,7 @@ impl MfTraining<'_> {
             let (objective, plan) = match self.run_epoch() {
                 Ok(run) => run,
                 Err(error) if hemiola_loops::Error::is_non_finite(&error) => (f64::INFINITY, None),
-                Err(error) => return Err(error),
+                Err(error) => return (Err(error), Some(backup)),
             };
             let duration = self.cluster.env().now() - start;
             // A loss near 0 may double by rounding.
@@ -317,13 +340,14 @@ impl MfTraining<'_> {
                 self.epochs += 1;
                 let train = [(name.to_owned(), metric)].into();
                 let updates = self.train.len() as u64;
-                return Ok(EpochResult { objective, train, duration, plan, updates, note });
+                let result = EpochResult { objective, train, duration, plan, updates, note, partial: false };
+                return (Ok(result), Some(backup));
             }
             self.model = backup;
             if self.one_class.is_some() {
                 // Alternating least squares has no learning rate to halve: the equations are
                 // singular.
-                return Err(Error::SingularSystem.into());
+                return (Err(Error::SingularSystem.into()), None);
             }
             self.learning_rate /= 2.0;
             note = Some(format!(
@@ -331,7 +355,7 @@ impl MfTraining<'_> {
                 self.learning_rate
             ));
         }
-        Err(Error::Diverged { learning_rate: self.learning_rate }.into())
+        (Err(Error::Diverged { learning_rate: self.learning_rate }.into()), None)
     }
 
     /// Returns the objective per entry, and the plan of the loop if there is one.

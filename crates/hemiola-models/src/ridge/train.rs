@@ -174,7 +174,15 @@ impl TrainingAlgorithm for RidgeTraining<'_> {
         let rmse = ((objective - penalty).max(0.0) / self.moments.total).sqrt();
         let mut train: Metrics = [("rmse".to_owned(), rmse)].into();
         train.extend(self.progress.gradient.map(|gradient| ("gradient".to_owned(), gradient)));
-        Ok(EpochResult { objective, train, duration, plan: None, updates: self.rows.examples as u64, note })
+        Ok(EpochResult {
+            objective,
+            train,
+            duration,
+            plan: None,
+            updates: self.rows.examples as u64,
+            note,
+            partial: false,
+        })
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {

@@ -7,7 +7,7 @@ use super::folds::FoldBy;
 use super::records::RecordSelection;
 use super::tunable::Tunable;
 use crate::Error;
-use crate::training::{FitOptions, Metrics};
+use crate::training::{Callback, EpochProgress, FitOptions, Metrics, TrainingControl};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Seed;
 use serde::{Deserialize, Serialize};
@@ -46,14 +46,60 @@ pub struct FoldResult {
     pub seconds: f64,
 }
 
+/// Observer of a cross-validation, called on every peer. Cross-validation stops if one of its
+/// methods returns [`TrainingControl::Stop`] on any peer.
+pub trait FoldObserver {
+    /// Called after each epoch of the training for a fold, counted from 1.
+    fn on_epoch(&mut self, fold: usize, progress: &EpochProgress) -> TrainingControl {
+        let _ = (fold, progress);
+        TrainingControl::Continue
+    }
+
+    /// Called after each fold, with the number of folds.
+    fn on_fold(&mut self, fold: &FoldResult, folds: usize) -> TrainingControl;
+}
+
+/// Observer that is a function of the folds.
+struct EachFold<'a>(&'a mut dyn FnMut(&FoldResult, usize) -> bool);
+
+impl FoldObserver for EachFold<'_> {
+    fn on_fold(&mut self, fold: &FoldResult, folds: usize) -> TrainingControl {
+        if (self.0)(fold, folds) { TrainingControl::Continue } else { TrainingControl::Stop }
+    }
+}
+
+/// Callback of the training for one fold.
+struct FoldCallback<'a> {
+    fold: usize,
+    observer: &'a mut dyn FoldObserver,
+}
+
+impl Callback for FoldCallback<'_> {
+    fn on_epoch_end(&mut self, progress: &EpochProgress) -> TrainingControl {
+        self.observer.on_epoch(self.fold, progress)
+    }
+}
+
 /// *Collective.* Cross-validates an estimator. `on_fold` is called after each fold with the number
 /// of folds; cross-validation stops if it returns false on any peer. Folds are drawn with `seed`.
 pub fn cross_validate<E: Tunable>(
     cluster: &Cluster,
     estimator: &E,
     data: &E::Data,
-    (folds, by, seed): (usize, &FoldBy, Seed),
+    folds: (usize, &FoldBy, Seed),
     on_fold: &mut dyn FnMut(&FoldResult, usize) -> bool,
+) -> Result<CrossValidationReport> {
+    cross_validate_with(cluster, estimator, data, folds, &mut EachFold(on_fold))
+}
+
+/// *Collective.* Cross-validates an estimator as [`cross_validate`] does, with an observer of all
+/// epochs. A fold that is interrupted is not part of the report.
+pub fn cross_validate_with<E: Tunable>(
+    cluster: &Cluster,
+    estimator: &E,
+    data: &E::Data,
+    (folds, by, seed): (usize, &FoldBy, Seed),
+    observer: &mut dyn FoldObserver,
 ) -> Result<CrossValidationReport> {
     let assignment = data.assign(cluster, folds, by, seed)?;
     let mut report = CrossValidationReport {
@@ -70,8 +116,19 @@ pub fn cross_validate<E: Tunable>(
         if trained == 0 || tested == 0 {
             return Err(Error::EmptyFold { fold: fold + 1 }.into());
         }
-        let fit = estimator.fit_with(cluster, &train, None, FitOptions::new())?;
-        let metrics = estimator.held_out_metrics(cluster, &fit.model, &train, &held_out)?;
+        let mut callback = FoldCallback { fold: fold + 1, observer: &mut *observer };
+        let fit = estimator.fit_with(cluster, &train, None, FitOptions::new().with_callback(&mut callback));
+        let fit = match fit {
+            Ok(fit) if fit.report.result.stopped_by_callback() => break,
+            Err(hemiola_cluster::Error::Stopped) => break,
+            fit => fit?,
+        };
+        let scope = cluster.stop_request().accept();
+        let metrics = match estimator.held_out_metrics(cluster, &fit.model, &train, &held_out) {
+            Err(hemiola_cluster::Error::Stopped) => break,
+            metrics => metrics?,
+        };
+        drop(scope);
         report.model = fit.report.model;
         let result = FoldResult {
             fold: fold + 1,
@@ -81,9 +138,9 @@ pub fn cross_validate<E: Tunable>(
             metrics,
             seconds: fit.report.result.seconds,
         };
-        let goes_on = on_fold(&result, folds);
+        let control = observer.on_fold(&result, folds);
         report.folds.push(result);
-        if cluster.all_gather(goes_on)?.contains(&false) {
+        if cluster.all_gather(control)?.contains(&TrainingControl::Stop) {
             break;
         }
     }

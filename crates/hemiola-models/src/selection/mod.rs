@@ -48,7 +48,7 @@ mod space;
 mod store;
 mod tunable;
 
-pub use cross_validation::{CrossValidationReport, FoldResult, cross_validate};
+pub use cross_validation::{CrossValidationReport, FoldObserver, FoldResult, cross_validate, cross_validate_with};
 pub use folds::{FoldAssignment, FoldBy, FoldRole};
 pub use records::RecordSelection;
 pub use report::{SearchReport, TrialEpoch, TrialRecord, TrialStatus};

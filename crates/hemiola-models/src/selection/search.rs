@@ -19,9 +19,10 @@ use crate::training::{
     Callback, CheckpointInterval, Checkpoints, ClusterInfo, EpochProgress, Fit, FitOptions, TargetMetric,
     TrainingControl, TrainingLimits,
 };
-use hemiola_cluster::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result, StopRequestCause};
 use hemiola_core::{Moment, Seed};
 use std::path::Path;
+use std::time::Duration;
 
 /// Maximum number of trials.
 const MOST_TRIALS: usize = 1_000_000;
@@ -214,6 +215,9 @@ impl<E: Tunable> SearchRun<'_, E> {
             }
         }
         let (start, before) = (cluster.env().now(), report.seconds);
+        let left = settings.seconds.map(|limit| Duration::try_from_secs_f64(limit - before).unwrap_or_default());
+        // An epoch that ends soon after the limit is not lost.
+        cluster.set_time_limit(left.map(|left| start + left.saturating_add(TIME_LIMIT_GRACE)));
         // The space does not outlive the loop, and the report changes in it.
         let metric = self.metric;
         let ranking = TrialRanking {
@@ -243,13 +247,17 @@ impl<E: Tunable> SearchRun<'_, E> {
             observer.on_trial_end(&report.trials[step.trial], &report);
             match ended {
                 TrialEnd::Done => {}
-                TrialEnd::TimeLimit => break "time limit reached".to_owned(),
+                TrialEnd::TimeLimit => break TIME_LIMIT.to_owned(),
                 TrialEnd::Interrupted => {
                     interrupted = true;
                     break "interrupted".to_owned();
                 }
             }
         };
+        cluster.set_time_limit(None);
+        if report.model.is_empty() && report.trials.iter().any(|trial| trial.status == TrialStatus::Interrupted) {
+            return Err(hemiola_cluster::Error::Stopped);
+        }
         if report.model.is_empty() {
             return Err(Error::NoTrial.into());
         }
@@ -327,7 +335,12 @@ impl<E: Tunable> SearchRun<'_, E> {
             options = options.with_metric(self.metric);
         }
         let fitted = estimator.fit_with(cluster, self.train, Some(self.validation), options);
-        let stopped = callback.stopped;
+        let asked = match cluster.stop_request().cause() {
+            Some(StopRequestCause::Request) => Some(StopCause::Observer),
+            Some(StopRequestCause::TimeLimit) => Some(StopCause::Time),
+            None => None,
+        };
+        let stopped = callback.stopped.or(asked);
         let ended = match fitted {
             Ok(fit) => {
                 report.model.clone_from(&fit.report.model);
@@ -336,6 +349,12 @@ impl<E: Tunable> SearchRun<'_, E> {
                 let complete = record.epochs() >= schedule.epochs || record.epochs() < step.epochs;
                 record.status = if complete { TrialStatus::Finished } else { TrialStatus::Paused };
                 TrialEnd::Done
+            }
+            // Before the end of its first epoch.
+            Err(hemiola_cluster::Error::Stopped) => {
+                record.set_progress(Vec::new(), schedule.ranking);
+                STOPPED.clone_into(&mut record.stop_reason);
+                TrialEnd::Interrupted
             }
             Err(error) => {
                 let failure = training_failure(&error).ok_or(error)?;
@@ -360,7 +379,8 @@ impl<E: Tunable> SearchRun<'_, E> {
             }
             Some(cause) => {
                 // A run that was complete anyway is not an interrupted one.
-                if record.epochs() < step.epochs && record.stop_reason == STOPPED {
+                let cut = [STOPPED, TIME_LIMIT].contains(&record.stop_reason.as_str());
+                if record.epochs() < step.epochs && cut {
                     record.status = TrialStatus::Interrupted;
                 }
                 if cause == StopCause::Observer { TrialEnd::Interrupted } else { TrialEnd::TimeLimit }
@@ -374,6 +394,12 @@ impl<E: Tunable> SearchRun<'_, E> {
 
 /// Reason in the report of a run that its callback stopped.
 const STOPPED: &str = crate::training::TrainingSummary::STOPPED_BY_CALLBACK;
+
+/// Time after the time limit of a search at which an epoch is left.
+const TIME_LIMIT_GRACE: Duration = Duration::from_secs(1);
+
+/// Reason in the report of a run that the time limit of the search has ended within an epoch.
+const TIME_LIMIT: &str = "time limit reached";
 
 /// Returns the text of an error that concerns the settings of one trial alone.
 fn training_failure(error: &hemiola_cluster::Error) -> Option<String> {

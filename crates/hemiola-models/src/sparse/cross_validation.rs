@@ -45,8 +45,21 @@ impl SparseRegression {
         grid: LambdaGrid,
         folds: usize,
     ) -> Result<CrossValidation> {
+        self.cross_validate_with(cluster, examples, grid, folds, &mut |_| ())
+    }
+
+    /// *Collective.* Cross-validates as [`cross_validate`](Self::cross_validate) does. `on_fold` is
+    /// called after each fold with its number, from 1.
+    pub fn cross_validate_with(
+        &self,
+        cluster: &Cluster,
+        examples: &LabelledData,
+        grid: LambdaGrid,
+        folds: usize,
+        on_fold: &mut dyn FnMut(usize),
+    ) -> Result<CrossValidation> {
         let (distributed, _) = distribute(cluster, examples, examples.features.shape().extent(1))?;
-        self.cross_validate_rows(cluster, distributed, grid, folds)
+        self.of_folds(cluster, distributed, grid, folds, on_fold)
     }
 
     /// *Collective.* Cross-validates rows that this peer already holds by columns.
@@ -56,6 +69,17 @@ impl SparseRegression {
         examples: SparseExamples<T>,
         grid: LambdaGrid,
         folds: usize,
+    ) -> Result<CrossValidation> {
+        self.of_folds(cluster, examples, grid, folds, &mut |_| ())
+    }
+
+    fn of_folds<T: ColumnValue>(
+        &self,
+        cluster: &Cluster,
+        examples: SparseExamples<T>,
+        grid: LambdaGrid,
+        folds: usize,
+        on_fold: &mut dyn FnMut(usize),
     ) -> Result<CrossValidation> {
         let settings = &self.settings;
         let problem = SparseProblem::new(cluster, examples, settings.loss)?;
@@ -91,6 +115,7 @@ impl SparseRegression {
             let all: Vec<Vec<f64>> = cluster.all_gather(mine)?;
             let mean = |index: usize| all.iter().map(|peer| peer[index]).sum::<f64>() / count as f64;
             losses.push((0..lambdas.len()).map(mean).collect());
+            on_fold(fold + 1);
         }
         if losses.len() < 2 {
             return Err(Error::NoExamples.into());

@@ -17,7 +17,7 @@
 use super::design::{DesignMatrix, Moments};
 use super::kernel::ColumnValue;
 use hemiola_cluster::WorkerTeam;
-use hemiola_cluster::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result, StopPoll};
 use hemiola_collective::{Communicator, ReduceOp};
 
 /// Number of multiplications up to which one thread does the work of all workers: some 30 µs.
@@ -34,6 +34,7 @@ pub(super) struct RowReducer<'f, 'c, T> {
     peers: Option<&'f Communicator>,
     /// Buffers of each worker.
     buffers: Vec<WorkerBuffers>,
+    poll: StopPoll,
 }
 
 /// Scratch buffers of a worker.
@@ -61,7 +62,7 @@ impl<'f, 'c, T: ColumnValue> RowReducer<'f, 'c, T> {
         peers: Option<&'f Communicator>,
     ) -> Self {
         let buffers = vec![WorkerBuffers::default(); team.workers()];
-        Self { cluster, team, design, peers, buffers }
+        Self { cluster, team, design, peers, buffers, poll: StopPoll::new(cluster) }
     }
 
     /// Returns the cluster and the worker team, for code that schedules its own work.
@@ -103,6 +104,11 @@ impl<'f, 'c, T: ColumnValue> RowReducer<'f, 'c, T> {
     /// Returns the number of stored values of columns.
     fn work(&self, columns: &[u32]) -> usize {
         columns.iter().map(|column| self.design.count(*column)).sum()
+    }
+
+    /// *Collective.* Returns an error if a peer is asked to stop.
+    fn check_stop(&mut self) -> Result<()> {
+        self.poll.check(self.cluster)
     }
 
     /// Sums values over peers.
@@ -160,6 +166,7 @@ impl<'f, 'c, T: ColumnValue> RowReducer<'f, 'c, T> {
         columns: &[u32],
         out: &mut [f64],
     ) -> Result<()> {
+        self.check_stop()?;
         let (design, work) = (self.design, self.work(changes.0) + self.work(columns));
         let parts = design.parts_of(vector).into_iter().zip(&mut self.buffers);
         let mut pieces: Vec<(&mut [f64], &mut WorkerBuffers)> = parts.collect();

@@ -187,6 +187,7 @@ impl<T: ColumnValue> TrainingAlgorithm for SparseTraining<'_, T> {
     }
 
     fn resume(&mut self, model: SparseModel, progress: SparseProgress) {
+        self.solver = None;
         self.model = model;
         // The limits may have changed since the checkpoint.
         self.model.settings = self.regression.settings.clone();
@@ -230,7 +231,15 @@ impl<T: ColumnValue> TrainingAlgorithm for SparseTraining<'_, T> {
         let updates = found.visited - before;
         self.progress.gap = Some(survey.gap);
         self.solver = Some(found);
-        Ok(EpochResult { objective: survey.objective, train, duration, plan: None, updates, note: None })
+        Ok(EpochResult {
+            objective: survey.objective,
+            train,
+            duration,
+            plan: None,
+            updates,
+            note: None,
+            partial: false,
+        })
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {

@@ -10,7 +10,7 @@ use super::{
     TrainingSpec,
 };
 use hemiola_array::files::{OsFileSystem, SharedFileSystem};
-use hemiola_cluster::{Cluster, Result};
+use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_loops::LoopProfile;
 use hemiola_training::{EpochLearner, EpochLoop};
 use serde::Serialize;
@@ -35,6 +35,19 @@ pub trait TrainingAlgorithm {
 
     /// *Collective.* Runs one epoch. `before` is the objective of the previous epoch.
     fn epoch(&mut self, before: Option<f64>) -> Result<EpochResult>;
+
+    /// Returns whether a copy of the model before each epoch is kept, to restore it if a request to
+    /// stop ends the epoch. If not, such an epoch must be [partial](EpochResult::partial), or be
+    /// [discarded](Self::discard_epoch) by the algorithm itself.
+    fn keeps_snapshots(&self) -> bool {
+        true
+    }
+
+    /// Restores the model before the current epoch, of an algorithm that keeps a copy itself. Returns
+    /// false if there is none.
+    fn discard_epoch(&mut self) -> bool {
+        false
+    }
 
     /// *Collective.* Returns metrics on the validation set, if there is one.
     fn evaluate(&mut self) -> Result<Option<Metrics>>;
@@ -81,7 +94,7 @@ pub fn fit_loop<L: TrainingAlgorithm, S: Serialize>(
     // With a validation set, a checkpoint holds both the best and the newest model.
     let copies = if spec.data.validation > 0 { 2 } else { 1 };
     let files = checkpoints.as_ref().map(Checkpoints::files);
-    let mut learner = ArrayLearner { cluster, files, model: spec.model, algorithm, best: None };
+    let mut learner = ArrayLearner { cluster, files, model: spec.model, algorithm, best: None, snapshot: None };
     let mut run = EpochLoop::new(cluster, spec);
     let (mut end, mut held_lock) = (None, None);
     if let Some(checkpoints) = checkpoints {
@@ -118,6 +131,8 @@ struct ArrayLearner<'a, L: TrainingAlgorithm> {
     /// Best model before the newest. `None` without a validation set, where the newest model is
     /// kept.
     best: Option<L::Model>,
+    /// Model and state before the current epoch.
+    snapshot: Option<(L::Model, L::State)>,
 }
 
 impl<L: TrainingAlgorithm> ArrayLearner<'_, L> {
@@ -151,7 +166,20 @@ impl<L: TrainingAlgorithm> ArrayLearner<'_, L> {
 
 impl<L: TrainingAlgorithm> EpochLearner for ArrayLearner<'_, L> {
     fn epoch(&mut self, before: Option<f64>) -> Result<EpochResult> {
-        self.algorithm.epoch(before)
+        // Before the first epoch there is nothing to keep.
+        self.snapshot = (before.is_some() && self.algorithm.keeps_snapshots())
+            .then(|| (self.algorithm.model().clone(), self.algorithm.state()));
+        let result = self.algorithm.epoch(before);
+        if matches!(result, Err(Error::Stopped)) {
+            self.discard_epoch();
+        }
+        result
+    }
+
+    fn discard_epoch(&mut self) -> bool {
+        let Some((model, state)) = self.snapshot.take() else { return self.algorithm.discard_epoch() };
+        self.algorithm.resume(model, state);
+        true
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {
@@ -191,8 +219,8 @@ impl<L: TrainingAlgorithm> EpochLearner for ArrayLearner<'_, L> {
         self.algorithm.explanation()
     }
 
-    fn survives_failed_save(&self, error: &hemiola_cluster::Error) -> bool {
+    fn survives_failed_save(&self, error: &Error) -> bool {
         // An error of arrays is the same on every peer.
-        matches!(error, hemiola_cluster::Error::Layer { .. })
+        matches!(error, Error::Layer { .. })
     }
 }

@@ -1,7 +1,7 @@
 //! Models on standalone clusters: `estimator` tests the contract of all families, `mf`,
 //! `one_class`, `fold` and `ranking` matrix factorization, `linear` linear classifiers, `sparse`
 //! and `schedule` sparse regression, `fm` factorization machines, `ridge`, `softmax` and `kmeans` the models of those names, `bpr` ranking, `lda` and `topics` topic models, `resume` checkpoints,
-//! `preparation` categories, missing values, scales and weights of terms, `weights` weights of examples, `selection` cross-validation and search, `python` the Python snippets of the guide.
+//! `preparation` categories, missing values, scales and weights of terms, `stopping` requests to stop within an epoch, `weights` weights of examples, `selection` cross-validation and search, `python` the Python snippets of the guide.
 
 mod bpr;
 mod estimator;
@@ -21,6 +21,7 @@ mod schedule;
 mod selection;
 mod softmax;
 mod sparse;
+mod stopping;
 mod topics;
 mod weights;
 

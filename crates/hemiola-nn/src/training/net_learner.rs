@@ -9,12 +9,14 @@ use crate::data::{BatchSampler, Dataset};
 use crate::error::Error;
 use crate::models::NeuralNet;
 use crate::trainer::Trainer;
-use hemiola_cluster::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result, StopPoll};
 use hemiola_core::Seed;
+use hemiola_strategy::{StrategyNode, Synchronizer};
 use hemiola_training::{CheckpointMetadata, ClusterInfo, EpochLearner, EpochLoop, EpochResult};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
+use std::time::Duration;
 
 /// Maximum batch size of an evaluation. It keeps no gradients, so smaller batches would save no
 /// memory.
@@ -34,6 +36,21 @@ pub(super) struct NetLearner<'a, N: NeuralNet, D> {
     epochs: u32,
     /// Net after the last epoch, with all updates; `None` during an epoch.
     synced: Option<N>,
+    /// Part of the current epoch that an interrupted run has done.
+    done: EpochPart,
+}
+
+/// Part of an epoch that was interrupted.
+#[derive(Clone, Copy, Debug, Default)]
+struct EpochPart {
+    /// Number of steps.
+    steps: usize,
+    /// Sum of the losses of the examples of all peers.
+    total: f64,
+    /// Number of these examples.
+    examples: u64,
+    /// Seconds of training.
+    seconds: f64,
 }
 
 impl<'a, N: NeuralNet<Batch = D::Batch>, D: Dataset> NetLearner<'a, N, D> {
@@ -44,7 +61,7 @@ impl<'a, N: NeuralNet<Batch = D::Batch>, D: Dataset> NetLearner<'a, N, D> {
         trainer: Trainer<N>,
         batches: BatchSampler,
     ) -> Self {
-        Self { cluster, fit, name, trainer, batches, epochs: 0, synced: None }
+        Self { cluster, fit, name, trainer, batches, epochs: 0, synced: None, done: EpochPart::default() }
     }
 
     /// *Collective.* Restores the history of the checkpoint that the trainer has resumed from.
@@ -59,13 +76,24 @@ impl<'a, N: NeuralNet<Batch = D::Batch>, D: Dataset> NetLearner<'a, N, D> {
         let attachments = self.trainer.take_attachments().unwrap_or_default();
         let journal = NetJournal::from_attachments(&journal::trainer_folder(folder), &attachments)?;
         let missing = || Error::NoJournal { folder: folder.to_owned(), step };
-        let NetJournal { metadata, .. } = journal.ok_or_else(missing)?;
+        let NetJournal { mut metadata, .. } = journal.ok_or_else(missing)?;
         run.check(&metadata)?;
-        let epochs = metadata.progress.last().map_or(0, |last| last.epoch);
-        if epochs == 0 || u64::from(epochs) * self.batches.steps() as u64 != step {
+        let (epochs, steps) = (metadata.progress.len() as u64, self.batches.steps() as u64);
+        let partial = steps > 0 && !step.is_multiple_of(steps) && step / steps + 1 == epochs;
+        if epochs == 0 || (!partial && epochs * steps != step) {
             return Err(Error::PartialEpoch { folder: folder.to_owned() }.into());
         }
-        self.epochs = epochs;
+        if partial && let Some(last) = metadata.progress.pop() {
+            // The epoch goes on where it was interrupted, and replaces its part in the history.
+            let before = metadata.progress.last();
+            let examples = last.updates.saturating_sub(before.map_or(0, |before| before.updates));
+            let seconds = last.seconds - before.map_or(0.0, |before| before.seconds);
+            let steps = (step % steps) as usize;
+            self.done = EpochPart { steps, total: last.objective * examples as f64, examples, seconds };
+            callback.on_note(&format!("resuming within epoch {}, after step {steps}", last.epoch));
+            metadata.best_index = metadata.best_index.min(metadata.progress.len().saturating_sub(1));
+        }
+        self.epochs = metadata.progress.len() as u32;
         Ok(run.resume(metadata, self, callback))
     }
 
@@ -76,6 +104,16 @@ impl<'a, N: NeuralNet<Batch = D::Batch>, D: Dataset> NetLearner<'a, N, D> {
             None => self.trainer.synced_model()?,
         };
         Ok((net, self.trainer))
+    }
+
+    /// Returns true if peers wait for each other in each step, or there is one: only then can they agree
+    /// to stop within an epoch. Others, which tables or gossip averaging keep together, would be
+    /// slowed down by it, and end the epoch.
+    fn agrees_in_steps(&self) -> bool {
+        let mut nodes = self.trainer.strategy().plans.iter().flat_map(|plan| &plan.nodes);
+        let alone =
+            |node: &StrategyNode| matches!(node.synchronizer, Synchronizer::Table { .. } | Synchronizer::Gossip(_));
+        self.cluster.size() == 1 || !nodes.all(alone)
     }
 
     /// *Collective.* Takes one step, and adds the losses of this peer's examples to `total`. Returns
@@ -107,8 +145,19 @@ impl<N: NeuralNet<Batch = D::Batch>, D: Dataset> EpochLearner for NetLearner<'_,
     fn epoch(&mut self, _before: Option<f64>) -> Result<EpochResult> {
         let start = self.cluster.env().now();
         self.synced = None;
-        let (mut total, mut examples) = (0.0, 0);
-        for step in 0..self.batches.steps() {
+        let (mut total, mut examples, mut partial) = (0.0, 0, false);
+        let done = std::mem::take(&mut self.done);
+        let mut poll = self.agrees_in_steps().then(|| StopPoll::new(self.cluster));
+        for step in done.steps..self.batches.steps() {
+            // At least one step, so that a run that is interrupted again and again comes to its end.
+            match poll.as_mut().map_or(Ok(()), |poll| poll.check(self.cluster)) {
+                Err(hemiola_cluster::Error::Stopped) if step > done.steps => {
+                    partial = true;
+                    break;
+                }
+                Err(hemiola_cluster::Error::Stopped) | Ok(()) => {}
+                Err(error) => return Err(error),
+            }
             if step == self.batches.steps().saturating_sub(TRACED_STEPS) {
                 drop(self.trainer.trace());
             }
@@ -117,10 +166,15 @@ impl<N: NeuralNet<Batch = D::Batch>, D: Dataset> EpochLearner for NetLearner<'_,
         self.epochs += 1;
         self.synced = Some(self.trainer.synced_model()?);
         let duration = self.cluster.env().now() - start;
+        let duration = duration + Duration::try_from_secs_f64(done.seconds).unwrap_or_default();
         let all = self.cluster.all_gather((total, examples))?;
-        let (total, examples) = all.into_iter().fold((0.0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let before = (done.total, done.examples);
+        let (total, examples) = all.into_iter().fold(before, |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let objective = total / (examples as f64).max(1.0);
-        Ok(EpochResult::new(objective, Metrics::from([("loss".to_owned(), objective)]), duration, examples))
+        let metrics = Metrics::from([("loss".to_owned(), objective)]);
+        let result = EpochResult::new(objective, metrics, duration, examples);
+        let note = partial.then(|| "interrupted; a resumed run goes on within it".to_owned());
+        Ok(EpochResult { partial, note, ..result })
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {
@@ -128,7 +182,11 @@ impl<N: NeuralNet<Batch = D::Batch>, D: Dataset> EpochLearner for NetLearner<'_,
         let batch_size = self.fit.batch_size.clamp(1, EVALUATION_BATCH);
         let batches = BatchSampler::new(valid.len(), batch_size, self.cluster.size(), Seed(0));
         let (mut total, mut right) = (0.0, 0.0);
-        for part in batches.in_order(self.cluster.rank().index()) {
+        let most = (0..self.cluster.size()).map(|rank| batches.in_order(rank).count()).max().unwrap_or(0);
+        let (mut own, mut poll) = (batches.in_order(self.cluster.rank().index()), StopPoll::new(self.cluster));
+        for _ in 0..most {
+            poll.check(self.cluster)?;
+            let Some(part) = own.next() else { continue };
             let evaluation = net.evaluate(&valid.batch(&part, &self.fit.device));
             total += evaluation.loss * part.len() as f64;
             right += evaluation.accuracy.unwrap_or(0.0) * part.len() as f64;

@@ -121,7 +121,9 @@ fn draw_wide<E: Simd8, const W: usize>(
     let mut shared = CellContext { word, alpha, cells: &mut rows.cells, width, handles: cell.handles, topics, key };
     let mut streams = [WordStream::new(width), WordStream::new(width)];
     let (starts, block) = (cell.starts, &mut *cell.block);
-    let mut words = starts.windows(2).enumerate().filter(|(_, bounds)| bounds[0] < bounds[1]);
+    let stop = shared.word.stop.clone();
+    let words = starts.windows(2).enumerate().filter(|(_, bounds)| bounds[0] < bounds[1]);
+    let mut words = words.take_while(|_| !stop.is_accepted());
     let mut live = [false; 2];
     'cell: loop {
         for (stream, live) in streams.iter_mut().zip(&mut live) {

@@ -209,6 +209,9 @@ pub(super) fn draw<E: TopicCount>(
         if from == to {
             continue;
         }
+        if word.stop.is_accepted() {
+            break;
+        }
         proposals.enter(word, cell.block, index);
         for token in from..to {
             let far = (token + PREFETCH_FAR).min(last);

@@ -40,6 +40,8 @@ pub(super) struct SweepWork {
     pub(super) smooth: u64,
     /// Number of words entered.
     pub(super) words: u64,
+    /// True if a request to stop has cut the sweep short, on any peer.
+    pub(super) stopped: bool,
 }
 
 impl SweepWork {
@@ -49,6 +51,7 @@ impl SweepWork {
             visited: self.visited + other.visited,
             smooth: self.smooth + other.smooth,
             words: self.words + other.words,
+            stopped: self.stopped || other.stopped,
         }
     }
 }

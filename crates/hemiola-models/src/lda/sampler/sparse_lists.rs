@@ -80,6 +80,9 @@ pub(super) fn draw<E: Simd8, T: TopicCountLine>(
         if from == to {
             continue;
         }
+        if word.stop.is_accepted() {
+            break;
+        }
         word.enter(cell.block, place);
         for token in from..to {
             since += 1;

@@ -10,6 +10,7 @@
 
 use super::super::block::{WordBlock, WordRow};
 use super::super::layout::MAX_NARROW;
+use hemiola_cluster::StopRequest;
 
 /// Topics per block sum of the smoothing part.
 const SPAN: usize = 32;
@@ -46,9 +47,16 @@ pub(in crate::lda) struct WordState {
     dense_row: bool,
     /// Scratch for running sums.
     pub(super) steps: Vec<[f32; 8]>,
+    /// Request after which samplers leave out the rest of the words.
+    pub(super) stop: StopRequest,
 }
 
 impl WordState {
+    /// Sets the request after which samplers leave out the rest of the words.
+    pub(in crate::lda) fn stopping_at(self, stop: &StopRequest) -> Self {
+        Self { stop: stop.clone(), ..self }
+    }
+
     pub(in crate::lda) fn new(topics: usize) -> Self {
         let room = (topics.div_ceil(SPAN) * SPAN + SPAN).max(MAX_NARROW + 1);
         let prior = SamplerPrior { topics, alpha: vec![0.0; room], beta: 0.0, betas: 0.0 };
@@ -64,6 +72,7 @@ impl WordState {
             generation: 0,
             dense_row: true,
             steps: vec![[0.0; 8]; topics.div_ceil(8) + 2],
+            stop: StopRequest::default(),
         }
     }
 

@@ -12,10 +12,13 @@
 //! |---|---|
 //! | [`os`] | the operating system's files |
 //! | [`atomic_file`] | one file that appears whole or not at all |
+//! | `parquet_table` | result tables as Parquet, with the feature `arrow` |
 //! | [`testing`] | files in memory, with faults and crashes |
 
 pub mod atomic_file;
 pub mod os;
+#[cfg(feature = "arrow")]
+pub mod parquet_table;
 pub mod testing;
 
 pub use atomic_file::AtomicFile;

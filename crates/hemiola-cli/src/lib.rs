@@ -2,15 +2,18 @@
 //!
 //! Each subcommand is one file or folder of `command`; `error` chooses the exit code.
 
+mod activity;
 mod arguments;
 mod command;
 mod error;
+mod event_log;
 mod graph;
 mod invocation;
 mod output;
 mod plural;
 mod readable;
 mod report;
+mod run_record;
 mod shell;
 mod suggest;
 mod terminal;
@@ -63,6 +66,7 @@ pub fn main(invocation: Invocation) -> ExitCode {
     match parsed.command.execute() {
         Ok(code) => code,
         Err(error) => {
+            activity::end();
             let (palette, mut stderr) = (Palette::stderr(), std::io::stderr().lock());
             // If standard error is closed, the exit code alone reports the failure.
             let _ = writeln!(stderr, "{} {}", palette.error("hemiola:"), printable_lines(&error::text(&error)));

@@ -8,6 +8,7 @@
 //! dropped, and dropping removes the file. A killed command can leave one such file; the next
 //! command for the same target removes it.
 
+use crate::activity;
 use crate::error::CommandError;
 use crate::terminal::Palette;
 use flate2::Compression;
@@ -26,6 +27,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 /// Prints text whose colours are of this command. Its names must have been checked for control
 /// characters.
 pub(crate) fn print_styled(text: &str) -> anyhow::Result<()> {
+    activity::end();
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(CommandError::io("write to", Path::new("standard output"), &error).into())
@@ -46,6 +48,7 @@ pub(crate) fn write(target: &Path, text: &str) -> anyhow::Result<()> {
 
 /// Prints a note on standard error: neither a result nor an error.
 pub(crate) fn note(text: &str) {
+    activity::end();
     let label = Palette::stderr().note("hemiola:");
     // A closed standard error drops notes.
     let _ = writeln!(io::stderr().lock(), "{label} {}", printable_lines(text));

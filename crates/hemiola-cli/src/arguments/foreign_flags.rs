@@ -136,7 +136,7 @@ const FLAGS: &[ForeignFlag] = &[
         answers: &[
             With(
                 "weight-decay",
-                "the nets have no dropout; regularize with `--weight-decay X`, or stop early with `--patience N`",
+                "only `train gpt` has dropout; regularize with `--weight-decay X`, or stop early with `--patience N`",
             ),
             With("l2", "there is no dropout in a matrix factorization; regularize with `--l2 X`"),
             Training("the model has no dropout"),

@@ -12,12 +12,22 @@ use hemiola_array::read::is_standard_input;
 use std::collections::BTreeMap;
 
 /// Flags that may differ between the peers of one job.
-const PER_PEER: [&str; 9] =
-    ["--workers", "--peers", "--report", "--quiet", "--explain", "--profile", "--trace", "--device", "--output"];
+const PER_PEER: [&str; 10] = [
+    "--workers",
+    "--peers",
+    "--report",
+    "--log",
+    "--quiet",
+    "--explain",
+    "--profile",
+    "--trace",
+    "--device",
+    "--output",
+];
 
 /// Flags given on the command line, by their long name, with their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GivenFlags(BTreeMap<String, String>);
+pub(crate) struct GivenFlags(BTreeMap<String, Vec<String>>);
 
 impl GivenFlags {
     /// Returns the flags of this process.
@@ -42,8 +52,8 @@ impl GivenFlags {
             let Some(long) = argument.get_long() else { continue };
             if matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine) {
                 let values = matches.get_raw(id).into_iter().flatten();
-                let values: Vec<String> = values.map(|value| value.to_string_lossy().into_owned()).collect();
-                flags.insert(format!("--{long}"), values.join(","));
+                let values = values.map(|value| value.to_string_lossy().into_owned()).collect();
+                flags.insert(format!("--{long}"), values);
             }
         }
         Self(flags)
@@ -54,14 +64,18 @@ impl GivenFlags {
         self.0
             .iter()
             .filter(|(flag, _)| !PER_PEER.contains(&flag.as_str()))
-            .map(|(flag, value)| (flag.clone(), value.clone()))
+            .map(|(flag, values)| (flag.clone(), values.join(",")))
             .collect()
+    }
+
+    /// Iterates over the values of a flag.
+    pub(crate) fn values(&self, flag: &str) -> impl Iterator<Item = &String> {
+        self.0.get(flag).into_iter().flatten()
     }
 
     /// Returns true if data are read from standard input.
     pub(crate) fn read_standard_input(&self) -> bool {
-        let values = ["--data", "--validation"].iter().filter_map(|flag| self.0.get(*flag));
-        values.flat_map(|values| values.split(',')).any(is_standard_input)
+        ["--data", "--validation"].iter().flat_map(|flag| self.values(flag)).any(|value| is_standard_input(value))
     }
 
     /// Returns an error if one of `flags` was given. `reason` says why it has no effect.

@@ -54,7 +54,11 @@ fn recommendations_of_many_users_are_those_of_each() {
     assert_eq!((lines.lines().count(), &first["user"], &first["rank"]), (4, &"person-3".into(), &1.into()));
     for (line, says) in [
         ("recommend --model model --user person-1 --output x.csv", "needs `--users FILE|all`"),
-        ("recommend --model model --users all --output x.parquet", "cannot tell the format of `x.parquet`"),
+        ("recommend --model model --users all --output x.table", "cannot tell the format of `x.table`"),
+        #[cfg(not(feature = "arrow"))]
+        ("recommend --model model --users all --output x.parquet", "this build of `hemiola` cannot write Parquet"),
+        #[cfg(feature = "arrow")]
+        ("recommend --model model --users all --output x.parquet.gz", "Parquet files are compressed within"),
         ("recommend --model model --users all --output no/x.csv", "no/x.csv"),
         ("recommend --model model --users titles.txt --output x.csv", "the model has no user"),
         ("similar --model model --item film-2 --output x.csv", "needs `--items FILE|all`"),
@@ -139,4 +143,64 @@ fn predictions_of_examples_have_ids_and_probabilities() {
     assert!(numbered.starts_with("row,prediction,decision_high,decision_low,decision_mid\n1,low,"), "{numbered}");
     let refused = hemiola(&lab, "predict --model svm --data new.csv --id-column nobody --output x.csv");
     assert!(refused.code == Some(2) && text(&refused.stderr).contains("nobody"), "{}", text(&refused.stderr));
+}
+
+/// Compares the Parquet file and the CSV file of a command, cell by cell.
+#[cfg(feature = "arrow")]
+fn assert_same_tables(lab: &TempDir, line: &str) {
+    use hemiola_array::read::{Columnar, InputFile};
+
+    for name in ["x.csv", "x.parquet"] {
+        let ended = hemiola(lab, &format!("{line} --output {name}"));
+        assert_eq!(ended.code, Some(0), "{line}: {}", text(&ended.stderr));
+    }
+    let expected = fs::read_to_string(lab.path().join("x.csv")).unwrap();
+    let file = Columnar::open(&InputFile::open(lab.path().join("x.parquet")).unwrap()).unwrap();
+    assert_eq!(file.columns().join(","), expected.lines().next().unwrap());
+    // Any command that reads tables reads the file, ids and all.
+    let described = text(&hemiola(lab, "data describe x.parquet").stdout);
+    assert!(described.contains("parquet"), "{described}");
+    let rows: Vec<Vec<String>> = rows(lab, "x.csv").split_off(1);
+    for (index, (column, numeric)) in file.columns().iter().zip(file.numeric()).enumerate() {
+        let mut found = Vec::new();
+        if *numeric {
+            file.read(0..file.groups(), &[column.as_str()], |(value,): (f64,)| found.push(value)).unwrap();
+            let of_csv: Vec<f64> = rows.iter().map(|row| row[index].parse().unwrap()).collect();
+            assert_eq!(found, of_csv, "{line}: {column}");
+        } else {
+            assert!(["user", "item", "similar", "customer", "prediction"].contains(&column.as_str()), "{column}");
+        }
+    }
+}
+
+#[cfg(feature = "arrow")]
+#[test]
+fn parquet_tables_have_the_cells_of_csv_tables() {
+    let lab = trained();
+    fs::write(lab.path().join("pairs.csv"), "film,person\nfilm-5,person-3\nfilm-4,person-3\n").unwrap();
+    assert_same_tables(&lab, "recommend --model model --users all -k 4");
+    assert_same_tables(&lab, "similar --model model --items all -k 3");
+    assert_same_tables(&lab, "predict --model model --data pairs.csv");
+    // The ids are those of the users: training on the table finds all of them.
+    let retrained = hemiola(&lab, "recommend --model model --users all -k 4 --output x.parquet");
+    assert_eq!(retrained.code, Some(0));
+    let line = "train mf --data x.parquet --columns user,item,score --rank 2 --epochs 1 --validation 0 --output again";
+    let again = hemiola(&lab, line);
+    assert_eq!(again.code, Some(0), "{}", text(&again.stderr));
+    assert!(text(&again.stdout).contains("160 ratings of 40 users"), "{}", text(&again.stdout));
+    let known = hemiola(&lab, "recommend --model again --user person-17 -k 1");
+    assert_eq!(known.code, Some(0), "{}", text(&known.stderr));
+
+    let mut numbers = String::from("y,customer,a,b\n");
+    for row in 0..40 {
+        numbers += &format!("{},c{row},{},{}\n", row % 2, row % 7 + 3 * (row % 2), row * 5 % 11);
+    }
+    fs::write(lab.path().join("rows.csv"), numbers).unwrap();
+    for model in ["logistic", "svm", "softmax", "fm", "ridge"] {
+        let line = format!("train {model} --data rows.csv --ignore customer --epochs 3 --output {model} -q");
+        let ended = hemiola(&lab, &line);
+        assert_eq!(ended.code, Some(0), "{line}: {}", text(&ended.stderr));
+        assert_same_tables(&lab, &format!("predict --model {model} --data rows.csv --id-column customer"));
+        assert_same_tables(&lab, &format!("predict --model {model} --data rows.csv"));
+    }
 }

@@ -45,7 +45,7 @@ fn flags_of_other_programs_get_the_flag_of_ours() {
 fn nets_have_no_dropout_and_an_iteration_is_a_batch() {
     let lab = tempfile::tempdir().unwrap();
     for (line, hint) in [
-        ("train mlp --dropout 0.1", "the nets have no dropout; regularize with `--weight-decay X`"),
+        ("train mlp --dropout 0.1", "only `train gpt` has dropout; regularize with `--weight-decay X`"),
         ("train mlp --iterations 10", "an iteration is one mini-batch; `--epochs N`"),
         ("train mlp --amp", "`--precision bf16`"),
         ("train mlp --gpu", "GPUs are selected by `--device cuda`"),

@@ -13,6 +13,7 @@
 //! | `preparation` | categories, missing values, scales, text, weights of examples |
 //! | `inputs` | several files, standard input, archives, tables, duplicates |
 //! | `flags` | flags of other programs, values out of range, colour, completions, manual pages |
+//! | `event_log` | `--log`, the record of a run in reports, interruptions within passes |
 //! | `search` | `hemiola search`, cross-validation, and metrics |
 //! | `batch` | results for many users, items and examples at once |
 //! | `plot`, `simulate`, `topology`, `probe` | the commands of these names |
@@ -31,6 +32,7 @@ mod conditions;
 mod data;
 mod describing;
 mod ending;
+mod event_log;
 mod example_models;
 mod flags;
 mod inputs;

@@ -4,7 +4,7 @@
 use super::input_args::RatingFileArgs;
 use super::names::{Titles, user};
 use super::read_hints::ReadHints;
-use super::table_output::{TableArg, TableWriter, label, number};
+use super::table_output::{TableArg, TableColumn, TableWriter, label, number};
 use crate::error::CommandError;
 use crate::output;
 use crate::plural::counted;
@@ -112,8 +112,13 @@ impl ItemTable {
     fn begin(table: &TableArg, of: &str, titles: &Titles) -> anyhow::Result<Self> {
         let titled = !titles.is_empty();
         let item = if of == "item" { "similar" } else { "item" };
-        let mut columns = vec![of.to_owned(), "rank".to_owned(), item.to_owned(), "score".to_owned()];
-        columns.extend(titled.then(|| "title".to_owned()));
+        let mut columns = vec![
+            TableColumn::text(of),
+            TableColumn::integer("rank"),
+            TableColumn::text(item),
+            TableColumn::number("score"),
+        ];
+        columns.extend(titled.then(|| TableColumn::text("title")));
         Ok(Self { table: table.begin(columns)?, titled })
     }
 
@@ -141,7 +146,8 @@ pub(super) fn write_ratings(
     files: &[String],
     table: &TableArg,
 ) -> anyhow::Result<()> {
-    let mut table = table.begin(["user", "item", "prediction"].map(str::to_owned).to_vec())?;
+    let columns = vec![TableColumn::text("user"), TableColumn::text("item"), TableColumn::number("prediction")];
+    let mut table = table.begin(columns)?;
     let (mut pairs, mut cold, mut failed) = (0_u64, 0_u64, None);
     let options = reading.options(true, model.input.as_ref());
     let read = data::read_pairs(&options, files, BATCH, |names| {
@@ -193,6 +199,11 @@ impl ExampleIds {
         Ok(Self { column: column.to_owned(), ids: column_texts(found, separator, column)? })
     }
 
+    /// Returns the column of the ids.
+    fn table_column(&self) -> TableColumn {
+        if self.ids.is_empty() { TableColumn::integer(&self.column) } else { TableColumn::text(&self.column) }
+    }
+
     fn of(&self, row: usize) -> Value {
         match self.ids.get(row) {
             Some(id) => id.as_str().into(),
@@ -212,23 +223,24 @@ impl PredictionTable<'_> {
     /// class or of each of more than two.
     pub(super) fn classes(self, classes: &[String], predicted: &[LinearPrediction]) -> anyhow::Result<()> {
         let probabilities = predicted.first().is_some_and(|first| !first.probabilities.is_empty());
-        let mut titles = vec!["prediction".to_owned()];
-        titles.extend(match (probabilities, classes) {
+        let names = match (probabilities, classes) {
             (true, _) => classes.iter().map(|class| format!("probability_{class}")).collect::<Vec<_>>(),
             (false, [_, second]) => vec![format!("decision_{second}")],
             (false, _) => classes.iter().map(|class| format!("decision_{class}")).collect(),
-        });
+        };
+        let mut columns = vec![prediction_column(classes)];
+        columns.extend(names.into_iter().map(TableColumn::number));
         let rows = predicted.iter().map(|one| {
             let values = if probabilities { &one.probabilities } else { &one.scores };
             let class = class_cell(one.name.as_deref(), f64::from(one.label));
             [class].into_iter().chain(values.iter().map(|value| Value::from(*value))).collect()
         });
-        self.cells(titles, rows)
+        self.cells(columns, rows)
     }
 
     /// Writes columns of any model: each row has the cells after its id.
-    pub(super) fn cells(self, titles: Vec<String>, rows: impl Iterator<Item = Vec<Value>>) -> anyhow::Result<()> {
-        let mut table = self.table.begin([vec![self.ids.column.clone()], titles].concat())?;
+    pub(super) fn cells(self, columns: Vec<TableColumn>, rows: impl Iterator<Item = Vec<Value>>) -> anyhow::Result<()> {
+        let mut table = self.table.begin([vec![self.ids.table_column()], columns].concat())?;
         for (row, cells) in rows.enumerate() {
             table.row(&[vec![self.ids.of(row)], cells].concat())?;
         }
@@ -237,15 +249,23 @@ impl PredictionTable<'_> {
 
     /// Writes quantities, or classes with the probability of the second class.
     pub(super) fn values(self, classes: Option<[f32; 2]>, predicted: &[SparsePrediction]) -> anyhow::Result<()> {
-        let mut titles = vec!["prediction".to_owned()];
-        titles.extend(classes.map(|[_, second]| format!("probability_{second}")));
+        let mut columns = match classes {
+            Some(classes) => vec![prediction_column(&classes.map(|class| class.to_string()))],
+            None => vec![TableColumn::number("prediction")],
+        };
+        columns.extend(classes.map(|[_, second]| TableColumn::number(format!("probability_{second}"))));
         let rows = predicted.iter().map(|one| {
             let mut cells = vec![if classes.is_some() { label(one.value) } else { Value::from(one.value) }];
             cells.extend(classes.map(|_| one.probability.map_or(Value::Null, Value::from)));
             cells
         });
-        self.cells(titles, rows)
+        self.cells(columns, rows)
     }
+}
+
+/// Returns the column of predicted classes.
+pub(super) fn prediction_column(classes: &[String]) -> TableColumn {
+    TableColumn::classes("prediction", classes)
 }
 
 /// Returns the cell of a class: its name, or its label.

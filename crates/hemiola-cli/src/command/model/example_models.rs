@@ -3,9 +3,10 @@
 //!
 //! **Invariant:** new files are read by the layout of the training files, which the model keeps.
 
-use super::batch::class_cell;
+use super::batch::{class_cell, prediction_column};
 use super::input_args::print_notes;
 use super::linear::confusion_table;
+use super::table_output::TableColumn;
 use crate::plural::counted;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_models::fm::FmModel;
@@ -72,8 +73,8 @@ pub(super) enum ExampleModel {
 
 /// Predictions of examples.
 pub(super) struct PredictedExamples {
-    /// Titles of the columns.
-    pub(super) titles: Vec<String>,
+    /// Columns after the id.
+    pub(super) columns: Vec<TableColumn>,
     /// Cells of each example. The first is the prediction.
     pub(super) rows: Vec<Vec<Value>>,
     /// Predictions as JSON.
@@ -84,13 +85,13 @@ pub(super) struct PredictedExamples {
 
 impl PredictedExamples {
     fn new<T: Serialize>(
-        titles: Vec<String>,
+        columns: Vec<TableColumn>,
         found: &[T],
         unknown_features: u64,
         cells: impl Fn(&T) -> Vec<Value>,
     ) -> Self {
         let report = serde_json::to_value(found).expect("predictions are plain data");
-        Self { titles, rows: found.iter().map(cells).collect(), report, unknown_features }
+        Self { columns, rows: found.iter().map(cells).collect(), report, unknown_features }
     }
 
     /// Returns the prediction of each example on a line.
@@ -170,14 +171,18 @@ impl ExampleModel {
         let features = &read.features;
         // An example at the end may have no feature, and a feature row no example.
         let rows = |found: usize| read.labels.len().min(found);
-        let probability = |class: &String| format!("probability_{class}");
+        let probability = |class: &String| TableColumn::number(format!("probability_{class}"));
         Ok(match self {
             Self::Fm(model) => {
                 let found = model.predict(cluster, features)?;
-                let mut titles = vec!["prediction".to_owned()];
-                titles.extend(model.class_names().get(1).map(probability));
+                let classes = model.class_names();
+                let mut columns = match classes.get(1) {
+                    Some(_) => vec![prediction_column(&classes)],
+                    None => vec![TableColumn::number("prediction")],
+                };
+                columns.extend(classes.get(1).map(probability));
                 let unknown = model.unknown_features(cluster, features)?;
-                PredictedExamples::new(titles, &found[..rows(found.len())], unknown, |one| {
+                PredictedExamples::new(columns, &found[..rows(found.len())], unknown, |one| {
                     let value = match one.probability {
                         Some(_) => class_cell(one.name.as_deref(), one.value),
                         None => Value::from(one.value),
@@ -189,15 +194,16 @@ impl ExampleModel {
                 let found = model.predict(cluster, features)?;
                 let found: Vec<ValuePrediction> = found.iter().map(|value| ValuePrediction { value: *value }).collect();
                 let unknown = model.unknown_features(cluster, features)?;
-                let titles = vec!["prediction".to_owned()];
-                PredictedExamples::new(titles, &found[..rows(found.len())], unknown, |one| vec![one.value.into()])
+                let columns = vec![TableColumn::number("prediction")];
+                PredictedExamples::new(columns, &found[..rows(found.len())], unknown, |one| vec![one.value.into()])
             }
             Self::Softmax(model) => {
                 let found = model.predict(cluster, features)?;
-                let mut titles = vec!["prediction".to_owned()];
-                titles.extend(model.class_names().iter().map(probability));
+                let classes = model.class_names();
+                let mut columns = vec![prediction_column(&classes)];
+                columns.extend(classes.iter().map(probability));
                 let unknown = model.unknown_features(cluster, features)?;
-                PredictedExamples::new(titles, &found[..rows(found.len())], unknown, |one| {
+                PredictedExamples::new(columns, &found[..rows(found.len())], unknown, |one| {
                     let class = class_cell(one.name.as_deref(), f64::from(one.label));
                     [class].into_iter().chain(one.probabilities.iter().map(|value| Value::from(*value))).collect()
                 })
@@ -205,8 +211,8 @@ impl ExampleModel {
             Self::KMeans(model) => {
                 let found = model.predict(cluster, features)?;
                 let unknown = model.unknown_features(cluster, features)?;
-                let titles = ["cluster", "distance"].map(str::to_owned).to_vec();
-                PredictedExamples::new(titles, &found[..rows(found.len())], unknown, |one: &KMeansPrediction| {
+                let columns = vec![TableColumn::integer("cluster"), TableColumn::number("distance")];
+                PredictedExamples::new(columns, &found[..rows(found.len())], unknown, |one: &KMeansPrediction| {
                     vec![one.cluster.into(), one.distance.into()]
                 })
             }

@@ -114,7 +114,7 @@ impl TrainFm {
             kind: FmModel::KIND,
             labels,
             detect_zero_based: true,
-            columns: MetricColumns { metric: loss.target_metric().name, unit: "examples" },
+            columns: MetricColumns::new(loss.target_metric().name, "examples"),
             limits: &machine.settings().limits,
             weight: None,
             tuning: Some(&self.tuning),

@@ -1,16 +1,21 @@
 //! `--folds`: cross-validation of a model before, or instead of, its training.
 
+use super::job::TrainingJob;
 use super::progress::{TrainingBar, time};
-use super::train_args::{PreparedTraining, TrainArgs};
+use super::train_args::{PreparedTraining, TrainArgs, exit_code_of};
 use crate::error::{CommandError, into_cluster_error};
 use crate::plural::counted;
-use crate::report;
 use clap::Args;
 use hemiola_array::read::{InputPaths, is_stream};
-use hemiola_cluster::{Cluster, Interrupt, Result};
+use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Seed;
 use hemiola_models::input::{SplitBy, record_codes};
-use hemiola_models::selection::{CrossValidationReport, FoldBy, FoldResult, Tunable, cross_validate};
+use hemiola_models::selection::{
+    CrossValidationReport, FoldBy, FoldObserver, FoldResult, Tunable, cross_validate_with,
+};
+use hemiola_models::training::{EpochProgress, TrainingControl};
+use serde::Serialize;
+use serde_json::json;
 use std::fmt::Write as _;
 
 /// Maximum number of metrics in the line of a fold.
@@ -82,26 +87,57 @@ pub(super) fn run<E: Tunable>(
     prepared: &PreparedTraining<'_>,
 ) -> Result<std::result::Result<CrossValidationReport, u8>> {
     let bar = if common.prints_lines(cluster) { TrainingBar::lines() } else { TrainingBar::disabled() };
-    let noted = bar.clone();
-    let interrupt = Interrupt::watch(move |_| {
-        noted.aside("cross-validation stops after this fold; Ctrl-C again stops at once");
-    })?;
+    let job = common.job();
+    let text = "cross-validation stops after this epoch, or in it if it is long; Ctrl-C again stops at once";
+    job.loaded(&bar, (&prepared.headline, prepared.loading.as_secs_f64()), text);
     bar.line(&prepared.headline);
-    let report = cross_validate(cluster, estimator, data, (folds as usize, by, Seed(common.seed)), &mut |fold, of| {
-        bar.line(&fold_line(fold, of));
-        interrupt.signal().is_none()
-    })?;
+    let mut printer = FoldPrinter { bar: &bar, job };
+    let report = cross_validate_with(cluster, estimator, data, (folds as usize, by, Seed(common.seed)), &mut printer)?;
     bar.line(summary(&report).trim_end());
-    let signals = cluster.all_gather(interrupt.signal())?;
+    let signals = cluster.all_gather(job.interrupt.signal())?;
     let signal = signals.into_iter().flatten().next();
     if common.output().is_some() && signal.is_none() {
         return Ok(Ok(report));
     }
+    job.set_result(&json!({ "folds": report.folds.len(), "mean": report.mean, "deviation": report.deviation }));
     if let (Some(target), true) = (common.report_target(), cluster.is_root()) {
-        report::write(target, &report).map_err(into_cluster_error)?;
+        job.write_report(target, &report)?;
     }
     bar.check_written().map_err(into_cluster_error)?;
-    Ok(Err(signal.map_or(0, |signal| u8::try_from(128 + signal).unwrap_or(u8::MAX))))
+    Ok(Err(signal.map_or(0, exit_code_of)))
+}
+
+/// Observer that prints a line for each fold, and stops after a signal.
+struct FoldPrinter<'a> {
+    bar: &'a TrainingBar,
+    job: &'a TrainingJob,
+}
+
+/// Epoch of the training for a fold, in the event log.
+#[derive(Serialize)]
+struct InFold<'a> {
+    fold: usize,
+    #[serde(flatten)]
+    progress: &'a EpochProgress,
+}
+
+impl FoldPrinter<'_> {
+    fn control(&self) -> TrainingControl {
+        if self.job.interrupt.signal().is_some() { TrainingControl::Stop } else { TrainingControl::Continue }
+    }
+}
+
+impl FoldObserver for FoldPrinter<'_> {
+    fn on_epoch(&mut self, fold: usize, progress: &EpochProgress) -> TrainingControl {
+        self.job.log.record("epoch", &InFold { fold, progress });
+        self.control()
+    }
+
+    fn on_fold(&mut self, fold: &FoldResult, folds: usize) -> TrainingControl {
+        self.job.log.record("fold", fold);
+        self.bar.line(&fold_line(fold, folds));
+        self.control()
+    }
 }
 
 fn fold_line(fold: &FoldResult, of: usize) -> String {

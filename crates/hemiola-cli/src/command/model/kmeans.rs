@@ -62,7 +62,7 @@ impl TrainKMeans {
             kind: KMeansModel::KIND,
             labels: LabelKind::Ignored,
             detect_zero_based: false,
-            columns: MetricColumns { metric: "distance", unit: "rows" },
+            columns: MetricColumns::new("distance", "rows").converging("movement", self.tolerance),
             limits: &clusters.settings().limits,
             weight: None,
             tuning: None,

@@ -236,7 +236,7 @@ impl TrainLda {
         let prepared = PreparedTraining {
             headline: summary,
             loading: cluster.env().now() - start,
-            columns: MetricColumns { metric: if with_valid { "perplexity" } else { "likelihood" }, unit: "tokens" },
+            columns: MetricColumns::new(if with_valid { "perplexity" } else { "likelihood" }, "tokens"),
             limits: &settings.settings().limits,
             lock,
         };

@@ -357,7 +357,8 @@ impl LinearArgs {
                 "logloss"
             } else {
                 "accuracy"
-            }),
+            })
+            .converging("gap", self.tolerance),
             limits: &settings.settings().limits,
             lock,
         };

@@ -2,13 +2,15 @@
 //! `--quiet`.
 
 use super::bar_line::BarLine;
+use super::job::TrainingJob;
+use super::time_left::{ConvergenceGoal, TimeLeft};
 use crate::error::CommandError;
-use crate::output;
 use crate::terminal::{self, Palette};
-use hemiola_cluster::Interrupt;
+use crate::{activity, output};
 use hemiola_core::printable_lines;
 use hemiola_models::training::{Callback, EpochProgress, TrainingControl, TrainingLimits, TrainingReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use serde_json::json;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -19,14 +21,14 @@ use std::time::Duration;
 const REDRAW_INTERVAL: Duration = Duration::from_millis(125);
 
 /// Bar on a terminal, with the metrics beside it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct DrawnBar {
     bar: ProgressBar,
     metrics: Arc<Mutex<String>>,
 }
 
 /// Progress output. Clones write to the same bar and stream.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct TrainingBar {
     enabled: bool,
     bar: Option<DrawnBar>,
@@ -71,6 +73,7 @@ impl TrainingBar {
     /// Prints a line on standard output, unless disabled.
     pub(super) fn line(&self, line: &str) {
         if self.enabled {
+            activity::end();
             let print = || {
                 let written = writeln!(io::stdout().lock(), "{}", printable_lines(line));
                 // A closed pipe (`| head`) is not an error.
@@ -125,12 +128,23 @@ pub(super) struct MetricColumns {
     pub(super) metric: &'static str,
     /// Plural noun for the `updates` of the report, such as `tokens`.
     pub(super) unit: &'static str,
+    /// Measure of convergence at which training ends, if it has one.
+    pub(super) goal: Option<ConvergenceGoal>,
 }
 
 impl MetricColumns {
     /// Columns of a model whose updates have no more specific name.
     pub(super) fn updates(metric: &'static str) -> Self {
-        Self { metric, unit: "updates" }
+        Self::new(metric, "updates")
+    }
+
+    pub(super) fn new(metric: &'static str, unit: &'static str) -> Self {
+        Self { metric, unit, goal: None }
+    }
+
+    /// Sets the measure of convergence, and the value at which training ends.
+    pub(super) fn converging(self, metric: &'static str, tolerance: f64) -> Self {
+        Self { goal: Some(ConvergenceGoal { metric, tolerance }), ..self }
     }
 }
 
@@ -140,17 +154,24 @@ pub(super) struct ProgressPrinter<'a> {
     pub(super) explain: bool,
     pub(super) columns: MetricColumns,
     pub(super) limits: &'a TrainingLimits,
-    pub(super) interrupt: &'a Interrupt,
+    pub(super) job: &'a TrainingJob,
     /// True on the peer that prints for all.
     pub(super) root: bool,
+    pub(super) left: TimeLeft,
 }
 
 impl Callback for ProgressPrinter<'_> {
     fn on_note(&mut self, note: &str) {
+        self.job.log.record("note", &json!({ "text": note }));
         self.bar.line(note);
     }
 
+    fn on_checkpoint(&mut self, epoch: u32, duration: Duration) {
+        self.job.log.record("checkpoint", &json!({ "epoch": epoch, "seconds": duration.as_secs_f64() }));
+    }
+
     fn on_warning(&mut self, warning: &str) {
+        self.job.log.record("warning", &json!({ "text": warning }));
         if self.root {
             self.bar.warning(warning);
         }
@@ -169,24 +190,26 @@ impl Callback for ProgressPrinter<'_> {
     }
 
     fn on_epoch_end(&mut self, progress: &EpochProgress) -> TrainingControl {
+        self.job.log.record("epoch", progress);
+        let left = self.left.after(progress, self.limits);
         match &self.bar.bar {
             Some(DrawnBar { bar, metrics }) => {
-                let text = beside_bar(progress, self.columns, self.limits);
+                let text = beside_bar(progress, self.columns, &left);
                 *metrics.lock().unwrap_or_else(PoisonError::into_inner) = text;
                 bar.set_position(u64::from(progress.epoch));
                 if let Some(note) = &progress.note {
                     self.bar.line(&format!("epoch {}: {note}", progress.epoch));
                 }
             }
-            None => self.bar.line(&line(progress, self.columns, self.limits)),
+            None => self.bar.line(&line(progress, self.columns, (self.limits, &left))),
         }
-        if self.interrupt.signal().is_some() { TrainingControl::Stop } else { TrainingControl::Continue }
+        if self.job.interrupt.signal().is_some() { TrainingControl::Stop } else { TrainingControl::Continue }
     }
 }
 
-/// Formats the progress line of an epoch.
-fn line(progress: &EpochProgress, columns: MetricColumns, limits: &TrainingLimits) -> String {
-    let mut line = format!("epoch {:>3}/{}  {}", progress.epoch, limits.epochs, metrics(progress, columns, limits));
+/// Formats the progress line of an epoch. `left` is the remaining time.
+fn line(progress: &EpochProgress, columns: MetricColumns, (limits, left): (&TrainingLimits, &str)) -> String {
+    let mut line = format!("epoch {:>3}/{}  {}", progress.epoch, limits.epochs, metrics(progress, columns, left));
     if let Some(note) = &progress.note {
         let _ = write!(line, "  ({note})");
     }
@@ -194,7 +217,7 @@ fn line(progress: &EpochProgress, columns: MetricColumns, limits: &TrainingLimit
 }
 
 /// Formats the metrics, the speed and the remaining time of an epoch.
-fn metrics(progress: &EpochProgress, columns: MetricColumns, limits: &TrainingLimits) -> String {
+fn metrics(progress: &EpochProgress, columns: MetricColumns, left: &str) -> String {
     let mut text = format!("objective {:.4}", progress.objective);
     let (set, metrics) = progress.validation.as_ref().map_or(("train", &progress.train), |valid| ("validation", valid));
     // Some metrics are computed on validation data only.
@@ -203,31 +226,22 @@ fn metrics(progress: &EpochProgress, columns: MetricColumns, limits: &TrainingLi
     }
     let rate = rate_text(progress.updates as f64 / progress.seconds.max(1e-9));
     let _ = write!(text, "  {rate} {}/s  {}", columns.unit, time(progress.seconds));
-    let left = time_left(progress, limits);
-    if left > 0.0 {
-        let _ = write!(text, ", at most {} left", time(left));
+    if !left.is_empty() {
+        let _ = write!(text, ", {left} left");
     }
     text
 }
 
 /// Formats an epoch for the bar: in short form, to fit into 80 columns with it.
-fn beside_bar(progress: &EpochProgress, columns: MetricColumns, limits: &TrainingLimits) -> String {
+fn beside_bar(progress: &EpochProgress, columns: MetricColumns, left: &str) -> String {
     let mut text = format!("objective {:.4}", progress.objective);
     if let Some(value) = progress.validation.as_ref().unwrap_or(&progress.train).get(columns.metric) {
         let _ = write!(text, "  {} {value:.4}", columns.metric);
     }
     let rate = rate_text(progress.updates as f64 / progress.seconds.max(1e-9));
-    let _ = write!(text, "  {rate}/s  {} left", time(time_left(progress, limits)));
+    let left = left.trim_start_matches("at most ").trim_start_matches("about ");
+    let _ = write!(text, "  {rate}/s  {} left", if left.is_empty() { "0.00 s" } else { left });
     text
-}
-
-/// Returns the maximum remaining seconds of training by the limits. Early stopping may end it
-/// earlier.
-fn time_left(progress: &EpochProgress, limits: &TrainingLimits) -> f64 {
-    let per_epoch = progress.seconds / f64::from(progress.epoch.max(1));
-    let by_epochs = f64::from(limits.epochs.saturating_sub(progress.epoch)) * per_epoch;
-    let by_seconds = limits.seconds.map_or(f64::INFINITY, |seconds| seconds - progress.seconds);
-    by_epochs.min(by_seconds).max(0.0)
 }
 
 /// Formats a rate in millions, in thousands, or as it is.
@@ -304,39 +318,22 @@ mod tests {
         let mut epoch = progress(2, 0.5);
         let expected =
             "epoch   2/40  objective 0.8100  validation rmse 0.9500  4.0 M updates/s  0.50 s, at most 9.50 s left";
-        assert_eq!(line(&epoch, MetricColumns::updates("rmse"), &limits), expected);
-        let tokens = MetricColumns { metric: "rmse", unit: "tokens" };
-        assert_eq!(line(&epoch, tokens, &limits), expected.replace("updates", "tokens"));
+        let left = (&limits, "at most 9.50 s");
+        assert_eq!(line(&epoch, MetricColumns::updates("rmse"), left), expected);
+        let tokens = MetricColumns::new("rmse", "tokens");
+        assert_eq!(line(&epoch, tokens, left), expected.replace("updates", "tokens"));
         epoch.note = Some("half the learning rate".to_owned());
-        assert_eq!(
-            line(&epoch, MetricColumns::updates("rmse"), &limits),
-            format!("{expected}  (half the learning rate)")
-        );
+        assert_eq!(line(&epoch, MetricColumns::updates("rmse"), left), format!("{expected}  (half the learning rate)"));
     }
 
     #[test]
     fn the_bar_and_its_metrics_fit_into_80_columns() {
-        let limits = TrainingLimits { epochs: 200, ..TrainingLimits::default() };
         let mut epoch = progress(100, 150.0);
         epoch.validation = Some([("ndcg@10".to_owned(), 0.2)].into());
         epoch.updates = 9_990_000_000;
-        let expected = beside_bar(&epoch, MetricColumns::updates("ndcg@10"), &limits);
+        let expected = beside_bar(&epoch, MetricColumns::updates("ndcg@10"), "at most 2 min 30 s");
         assert_eq!(expected, "objective 0.8100  ndcg@10 0.2000  66.6 M/s  2 min 30 s left");
         assert!("x epoch 100/200 ".chars().count() + expected.chars().count() < 80);
-    }
-
-    #[test]
-    fn the_time_left_follows_the_nearest_limit() {
-        let left = |epoch, seconds, limit| {
-            time_left(
-                &progress(epoch, seconds),
-                &TrainingLimits { epochs: 10, seconds: limit, ..TrainingLimits::default() },
-            )
-        };
-        assert_eq!(left(4, 8.0, None).to_bits(), 12.0_f64.to_bits());
-        assert_eq!(left(4, 8.0, Some(9.0)).to_bits(), 1.0_f64.to_bits());
-        assert_eq!(left(4, 8.0, Some(7.0)).to_bits(), 0.0_f64.to_bits());
-        assert_eq!(left(12, 8.0, None).to_bits(), 0.0_f64.to_bits(), "resumed with fewer epochs than are done");
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl TrainRidge {
             kind: RidgeModel::KIND,
             labels: LabelKind::Quantities,
             detect_zero_based: false,
-            columns: MetricColumns { metric: "rmse", unit: "examples" },
+            columns: MetricColumns::new("rmse", "examples").converging("gradient", self.tolerance),
             limits: &regression.settings().limits,
             weight: self.weighting.column(),
             tuning: Some(&self.tuning),

@@ -4,6 +4,7 @@
 //! `--report`, `--output` and `--resume` are those of the search.
 
 use super::fm::TrainFm;
+use super::job::TrainingJob;
 use super::lda::TrainLda;
 use super::linear::{TrainLogistic, TrainSvm};
 use super::mf::TrainMf;
@@ -11,11 +12,12 @@ use super::progress::{ProgressPrinter, TrainingBar, time};
 use super::ridge::TrainRidge;
 use super::softmax::TrainSoftmax;
 use super::sparse::{TrainElasticNet, TrainLasso};
-use super::train_args::{PreparedTraining, TrainArgs};
+use super::time_left::TimeLeft;
+use super::train_args::{PreparedTraining, TrainArgs, exit_code_of};
 use crate::error::{CommandError, into_cluster_error};
-use crate::{report, shell};
+use crate::shell;
 use clap::{Args, Subcommand, ValueEnum};
-use hemiola_cluster::{Cluster, Interrupt, Result};
+use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Seed;
 use hemiola_models::metrics::MetricName;
 use hemiola_models::selection::{
@@ -24,6 +26,7 @@ use hemiola_models::selection::{
 };
 use hemiola_models::training::{EpochProgress, FitOptions, TrainingControl, TrainingReport};
 use serde::Serialize;
+use serde_json::json;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -170,10 +173,9 @@ impl SearchArgs {
             None => estimator.default_space(),
         };
         let bar = if common.prints_lines(cluster) { TrainingBar::lines() } else { TrainingBar::disabled() };
-        let noted = bar.clone();
-        let interrupt = Interrupt::watch(move |_| {
-            noted.aside("the search stops after this epoch; Ctrl-C again stops at once");
-        })?;
+        let job = common.job();
+        let text = "the search stops after this epoch, or in it if it is long; Ctrl-C again stops at once";
+        job.loaded(&bar, (&prepared.headline, prepared.loading.as_secs_f64()), text);
         bar.line(&prepared.headline);
         bar.line(&format!("searching {space}"));
         // Peers of other machines have no access to a temporary folder of this one.
@@ -199,7 +201,7 @@ impl SearchArgs {
             resume: common.resumes(),
             ..SearchSettings::new(space)
         };
-        let mut printer = SearchPrinter { bar: &bar, interrupt: &interrupt, trials: self.trials };
+        let mut printer = SearchPrinter { bar: &bar, job, trials: self.trials };
         let outcome = search(cluster, estimator, data, validation, &settings, &mut printer)?;
         bar.line(&summary(&outcome.report));
         let command = outcome
@@ -210,7 +212,7 @@ impl SearchArgs {
         if outcome.interrupted {
             save_best(cluster, common, &outcome, store.as_ref(), &bar)?;
         } else {
-            training = Some(final_training(cluster, common, &outcome, data, prepared, (&bar, &interrupt))?);
+            training = Some(final_training(cluster, common, &outcome, data, prepared, &bar)?);
             if let (Some(store), true) = (&store, cluster.is_root()) {
                 store
                     .remove()
@@ -220,18 +222,24 @@ impl SearchArgs {
         if let Some(command) = &command {
             bar.line(&format!("to train the best settings again: {command}"));
         }
+        let found = outcome.report.best_trial();
+        job.set_result(&json!({
+            "stop_reason": outcome.report.stop_reason,
+            "best": found.map(|best| json!({ "trial": best.trial, "settings": best.settings, "value": best.best })),
+            "training": training.as_ref().map(|report| &report.result),
+        }));
         if let (Some(target), true) = (common.report_target(), cluster.is_root()) {
             let all =
                 SearchedReport { search: &outcome.report, command: command.as_deref(), training: training.as_ref() };
-            report::write(target, &all).map_err(into_cluster_error)?;
+            job.write_report(target, &all)?;
         }
         bar.check_written().map_err(into_cluster_error)?;
         // All peers exit with the code of the first signal, also those that received none.
         let stopped =
             outcome.interrupted || training.as_ref().is_some_and(|report| report.result.stopped_by_callback());
-        let signals = cluster.all_gather(interrupt.signal())?;
+        let signals = cluster.all_gather(job.interrupt.signal())?;
         let signal = signals.into_iter().flatten().next().filter(|_| stopped);
-        Ok(signal.map_or(0, |signal| u8::try_from(128 + signal).unwrap_or(u8::MAX)))
+        Ok(signal.map_or(0, exit_code_of))
     }
 }
 
@@ -270,7 +278,7 @@ fn final_training<E: Tunable>(
     outcome: &SearchOutcome<E>,
     data: &E::Data,
     prepared: PreparedTraining<'_>,
-    (bar, interrupt): (&TrainingBar, &Interrupt),
+    bar: &TrainingBar,
 ) -> Result<TrainingReport> {
     let Some(best) = &outcome.best else {
         let failure = CommandError::usage("no trial of the search has succeeded");
@@ -282,8 +290,9 @@ fn final_training<E: Tunable>(
         explain: false,
         columns: prepared.columns,
         limits: best.limits(),
-        interrupt,
+        job: common.job(),
         root: cluster.is_root(),
+        left: TimeLeft::new(prepared.columns.goal),
     };
     let mut options = FitOptions::new().with_callback(&mut printer);
     if let Some(checkpoints) = common.checkpoints() {
@@ -297,19 +306,36 @@ fn final_training<E: Tunable>(
     Ok(report)
 }
 
+/// Epoch of a trial, in the event log.
+#[derive(Serialize)]
+struct InTrial<'a> {
+    trial: u32,
+    #[serde(flatten)]
+    progress: &'a EpochProgress,
+}
+
 /// Observer that prints a line for each run of a trial, and stops after a signal.
 struct SearchPrinter<'a> {
     bar: &'a TrainingBar,
-    interrupt: &'a Interrupt,
+    job: &'a TrainingJob,
     trials: u32,
 }
 
 impl SearchObserver for SearchPrinter<'_> {
-    fn on_epoch(&mut self, _trial: &TrialRecord, _progress: &EpochProgress) -> TrainingControl {
-        if self.interrupt.signal().is_some() { TrainingControl::Stop } else { TrainingControl::Continue }
+    fn on_epoch(&mut self, trial: &TrialRecord, progress: &EpochProgress) -> TrainingControl {
+        self.job.log.record("epoch", &InTrial { trial: trial.trial, progress });
+        if self.job.interrupt.signal().is_some() { TrainingControl::Stop } else { TrainingControl::Continue }
     }
 
     fn on_trial_end(&mut self, trial: &TrialRecord, report: &SearchReport) {
+        let TrialRecord { trial: number, settings, status, stop_reason, best, best_epoch, seconds, .. } = trial;
+        self.job.log.record(
+            "trial",
+            &json!({
+                "trial": number, "settings": settings, "status": status, "stop_reason": stop_reason, "best": best,
+                "best_epoch": best_epoch, "seconds": seconds
+            }),
+        );
         self.bar.line(&trial_line(trial, report, self.trials));
     }
 }
@@ -381,7 +407,7 @@ fn training_command(report: &SearchReport, epochs: u32, chooses_epochs: bool) ->
 }
 
 /// Flags of a search that its final training does not have.
-const OF_SEARCH: [&str; 13] = [
+const OF_SEARCH: [&str; 14] = [
     "trials",
     "search",
     "space",
@@ -389,6 +415,7 @@ const OF_SEARCH: [&str; 13] = [
     "seconds",
     "resume",
     "report",
+    "log",
     "validation",
     "epochs",
     "patience",

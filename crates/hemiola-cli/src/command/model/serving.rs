@@ -17,7 +17,8 @@ use super::{lda, linear, sparse};
 use crate::arguments::GivenFlags;
 use crate::error::CommandError;
 use crate::plural::counted;
-use crate::{output, report};
+use crate::run_record::RunRecord;
+use crate::{activity, output, report};
 use clap::Args;
 use hemiola_array::save::PartReader;
 use hemiola_cluster::{Cluster, Error};
@@ -70,11 +71,17 @@ impl ModelArgs {
     ) -> anyhow::Result<T> {
         check_saved_model(&self.model)?;
         let mut outcome = None;
-        Cluster::builder().run(|cluster| {
-            let model = load(cluster, &self.model)?;
-            outcome = Some(work(cluster, &model));
-            Ok::<_, Error>(())
-        })?;
+        Cluster::builder()
+            .run(|cluster| {
+                let given = GivenFlags::of_process();
+                let inputs = RunRecord::new(cluster, given.values("--data")).input_bytes();
+                activity::begin(cluster.env(), inputs, "computing");
+                let model = load(cluster, &self.model)?;
+                outcome = Some(work(cluster, &model));
+                Ok::<_, Error>(())
+            })
+            .inspect_err(|_| activity::end())?;
+        activity::end();
         outcome.expect("the program ran")
     }
 
@@ -454,7 +461,7 @@ impl PredictArgs {
                     let predicted = model.predict(cluster, self.options(None), files)?;
                     warn_unknown_features(predicted.unknown_features);
                     if let Some(table) = self.table(files, model.input())? {
-                        return table.cells(predicted.titles, predicted.rows.into_iter());
+                        return table.cells(predicted.columns, predicted.rows.into_iter());
                     }
                     self.common.write(&predicted.text(), &predicted.report)
                 },

@@ -78,7 +78,7 @@ impl TrainSoftmax {
             kind: SoftmaxModel::KIND,
             labels: LabelKind::Classes,
             detect_zero_based: false,
-            columns: MetricColumns { metric: "logloss", unit: "examples" },
+            columns: MetricColumns::new("logloss", "examples").converging("gradient", self.tolerance),
             limits: &regression.settings().limits,
             weight: self.weighting.column(),
             tuning: Some(&self.tuning),

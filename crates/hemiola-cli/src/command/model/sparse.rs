@@ -5,7 +5,7 @@ use super::example_training::refuse_names;
 use super::input_args::{input_paths, print_notes};
 use super::linear::{ExampleFileArgs, columns_summary, confusion_table, refuse_without_data};
 use super::metric_arg::MetricArg;
-use super::progress::MetricColumns;
+use super::progress::{MetricColumns, TrainingBar, time};
 use super::read_hints::ReadHints;
 use super::search::{SearchArgs, SearchInput};
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
@@ -24,6 +24,7 @@ use hemiola_models::sparse::{
 };
 use hemiola_models::training::{ClusterInfo, Fit};
 use hemiola_models::{Estimator, SparseRegression};
+use serde_json::json;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -321,10 +322,18 @@ impl SparseTrainCommand<'_> {
             (None, 0.0) => String::new(),
             (None, share) => format!(", a fraction of {share} held out for validation"),
         };
+        let loading = cluster.env().now() - start;
         let mut chosen = settings.clone();
         let (mut found, mut cross_validation) = (String::new(), None);
         if let Some(folds) = self.penalty.folds {
-            let validation = settings.cross_validate(cluster, &examples, GRID, folds)?;
+            let bar = if self.common.prints_lines(cluster) { TrainingBar::lines() } else { TrainingBar::disabled() };
+            let begun = cluster.env().now();
+            let mut on_fold = |fold: usize| {
+                let seconds = (cluster.env().now() - begun).as_secs_f64();
+                self.common.job().log.record("fold", &json!({ "fold": fold, "seconds": seconds }));
+                bar.line(&format!("fold {fold}/{folds}  {} penalties  {}", GRID.count, time(seconds)));
+            };
+            let validation = settings.cross_validate_with(cluster, &examples, GRID, folds, &mut on_fold)?;
             let index = if self.penalty.one_standard_error { validation.one_standard_error } else { validation.best };
             chosen = settings.with_lambda(Lambda::Value(validation.lambdas[index]))?;
             let _ = write!(found, "; lambda {:.6} by cross-validation", validation.lambdas[index]);
@@ -338,11 +347,12 @@ impl SparseTrainCommand<'_> {
                 counted(columns, "feature"),
                 ClusterInfo::of(cluster)
             ),
-            loading: cluster.env().now() - start,
+            loading,
             columns: MetricColumns::updates(match self.loss {
                 SparseLoss::Squared => "rmse",
                 SparseLoss::Logistic => "logloss",
-            }),
+            })
+            .converging("gap", self.tolerance),
             limits: &settings.settings().limits,
             lock,
         };

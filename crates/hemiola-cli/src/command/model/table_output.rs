@@ -1,4 +1,5 @@
-//! Result tables: rows as separated values or JSON lines, to a file or to standard output.
+//! Result tables: rows as separated values, JSON lines or, with the feature `arrow`, Parquet, to a
+//! file or to standard output.
 //!
 //! **Invariant:** rows are written as they come, so memory does not grow with the table. A file
 //! appears complete or not at all.
@@ -16,8 +17,8 @@ const BUFFER: usize = 1 << 16;
 /// Argument for a result table.
 #[derive(Args, Debug)]
 pub(super) struct TableArg {
-    /// File for the results, or `-` for CSV on standard output: CSV, TSV (`.tsv`) or JSON lines
-    /// (`.jsonl`); compressed if its name ends with `.gz` or `.zst`.
+    /// File for the results, or `-` for CSV on standard output: CSV, TSV (`.tsv`), JSON lines
+    /// (`.jsonl`), compressed if its name ends with `.gz` or `.zst`, or Parquet (`.parquet`).
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -41,8 +42,51 @@ impl TableArg {
     }
 
     /// Begins the table with these columns, on standard output if no file was given.
-    pub(super) fn begin(&self, columns: Vec<String>) -> anyhow::Result<TableWriter> {
+    pub(super) fn begin(&self, columns: Vec<TableColumn>) -> anyhow::Result<TableWriter> {
         TableWriter::begin(self.output.as_deref().unwrap_or(Path::new("-")), columns)
+    }
+}
+
+/// Column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TableColumn {
+    pub(super) name: String,
+    #[cfg_attr(not(any(feature = "arrow", test)), expect(dead_code, reason = "Parquet alone has typed columns"))]
+    pub(super) kind: ColumnKind,
+}
+
+/// Values of a column. Parquet stores them by it; the other formats write values as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ColumnKind {
+    Text,
+    Integer,
+    Number,
+}
+
+impl TableColumn {
+    pub(super) fn text(name: impl Into<String>) -> Self {
+        Self { name: name.into(), kind: ColumnKind::Text }
+    }
+
+    pub(super) fn integer(name: impl Into<String>) -> Self {
+        Self { name: name.into(), kind: ColumnKind::Integer }
+    }
+
+    pub(super) fn number(name: impl Into<String>) -> Self {
+        Self { name: name.into(), kind: ColumnKind::Number }
+    }
+
+    /// Column of predicted classes, which are these.
+    pub(super) fn classes<'a>(name: impl Into<String>, classes: impl IntoIterator<Item = &'a String>) -> Self {
+        let mut kind = ColumnKind::Integer;
+        for class in classes {
+            kind = match (kind, class.parse::<i64>(), class.parse::<f64>()) {
+                (ColumnKind::Integer, Ok(_), _) => ColumnKind::Integer,
+                (ColumnKind::Integer | ColumnKind::Number, _, Ok(_)) => ColumnKind::Number,
+                _ => ColumnKind::Text,
+            };
+        }
+        Self { name: name.into(), kind }
     }
 }
 
@@ -51,6 +95,7 @@ impl TableArg {
 enum TableFormat {
     Separated(char),
     JsonLines,
+    Parquet,
 }
 
 impl TableFormat {
@@ -62,9 +107,20 @@ impl TableFormat {
             Some("csv") => Ok(Self::Separated(',')),
             Some("tsv") => Ok(Self::Separated('\t')),
             Some("jsonl" | "ndjson") => Ok(Self::JsonLines),
+            Some("parquet") if plain != name => {
+                let message = format!("cannot write `{}`: Parquet files are compressed within", target.display());
+                Err(CommandError::usage(message).hint("let the name end with `.parquet`").into())
+            }
+            Some("parquet") if cfg!(feature = "arrow") => Ok(Self::Parquet),
+            Some("parquet") => {
+                let message = format!("this build of `hemiola` cannot write Parquet, as `{}`", target.display());
+                let hint = "build it with `--features arrow`, or let the name end with `.csv`, `.tsv` or `.jsonl`";
+                Err(CommandError::usage(message).hint(hint).into())
+            }
             _ => {
                 let message = format!("cannot tell the format of `{}`", target.display());
-                let hint = "let the name end with `.csv`, `.tsv` or `.jsonl`, and `.gz` or `.zst` to compress it";
+                let hint = "let the name end with `.csv`, `.tsv`, `.jsonl` or `.parquet`; `.gz` or `.zst` after the \
+                            first three compresses it";
                 Err(CommandError::usage(message).hint(hint).into())
             }
         }
@@ -72,7 +128,49 @@ impl TableFormat {
 }
 
 /// Table in progress.
-pub(super) struct TableWriter {
+pub(super) enum TableWriter {
+    Text(TextTable),
+    #[cfg(feature = "arrow")]
+    Parquet(Box<super::parquet_output::ParquetFile>),
+}
+
+impl TableWriter {
+    fn begin(target: &Path, columns: Vec<TableColumn>) -> anyhow::Result<Self> {
+        let standard = target == Path::new("-");
+        let format = if standard { TableFormat::Separated(',') } else { TableFormat::of(target)? };
+        #[cfg(feature = "arrow")]
+        if format == TableFormat::Parquet {
+            return Ok(Self::Parquet(Box::new(super::parquet_output::ParquetFile::create(target, &columns)?)));
+        }
+        let file = if standard {
+            None
+        } else {
+            Some(Box::new(StagedFile::create(target, OutputCompression::of_name(target)?)?))
+        };
+        Ok(Self::Text(TextTable::new(format, file, columns)))
+    }
+
+    /// Writes a row, with a value for each column; null is an empty field.
+    pub(super) fn row(&mut self, values: &[Value]) -> anyhow::Result<()> {
+        match self {
+            Self::Text(table) => table.row(values),
+            #[cfg(feature = "arrow")]
+            Self::Parquet(table) => table.row(values),
+        }
+    }
+
+    /// Completes the table; a file appears now.
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Self::Text(table) => table.finish(),
+            #[cfg(feature = "arrow")]
+            Self::Parquet(table) => table.finish(),
+        }
+    }
+}
+
+/// Table of text in progress.
+pub(super) struct TextTable {
     columns: Vec<String>,
     format: TableFormat,
     /// File; `None` for standard output.
@@ -80,51 +178,41 @@ pub(super) struct TableWriter {
     text: String,
 }
 
-impl TableWriter {
-    fn begin(target: &Path, columns: Vec<String>) -> anyhow::Result<Self> {
-        let standard = target == Path::new("-");
-        let format = if standard { TableFormat::Separated(',') } else { TableFormat::of(target)? };
-        let file = if standard {
-            None
-        } else {
-            Some(Box::new(StagedFile::create(target, OutputCompression::of_name(target)?)?))
-        };
-        let mut table = Self { columns, format, file, text: String::new() };
+impl TextTable {
+    fn new(format: TableFormat, file: Option<Box<StagedFile>>, columns: Vec<TableColumn>) -> Self {
+        let columns: Vec<String> = columns.into_iter().map(|column| column.name).collect();
+        let mut text = String::new();
         if let TableFormat::Separated(separator) = format {
-            let names: Vec<String> = table.columns.iter().map(|name| quoted(name, separator)).collect();
-            table.text = names.join(&separator.to_string()) + "\n";
+            let names: Vec<String> = columns.iter().map(|name| quoted(name, separator)).collect();
+            text = names.join(&separator.to_string()) + "\n";
         }
-        Ok(table)
+        Self { columns, format, file, text }
     }
 
-    /// Writes a row, with a value for each column; null is an empty field.
-    pub(super) fn row(&mut self, values: &[Value]) -> anyhow::Result<()> {
-        match self.format {
-            TableFormat::Separated(separator) => {
-                for (index, value) in values.iter().enumerate() {
-                    if index > 0 {
-                        self.text.push(separator);
-                    }
-                    match value {
-                        Value::Null => {}
-                        Value::String(text) => self.text += &quoted(text, separator),
-                        other => self.text += &other.to_string(),
-                    }
+    fn row(&mut self, values: &[Value]) -> anyhow::Result<()> {
+        if let TableFormat::Separated(separator) = self.format {
+            for (index, value) in values.iter().enumerate() {
+                if index > 0 {
+                    self.text.push(separator);
+                }
+                match value {
+                    Value::Null => {}
+                    Value::String(text) => self.text += &quoted(text, separator),
+                    other => self.text += &other.to_string(),
                 }
             }
-            TableFormat::JsonLines => {
-                // Not a map, which would sort the columns.
-                self.text.push('{');
-                for (index, (name, value)) in self.columns.iter().zip(values).enumerate() {
-                    if index > 0 {
-                        self.text.push(',');
-                    }
-                    self.text.push_str(&Value::from(name.as_str()).to_string());
-                    self.text.push(':');
-                    self.text.push_str(&value.to_string());
+        } else {
+            // Not a map, which would sort the columns.
+            self.text.push('{');
+            for (index, (name, value)) in self.columns.iter().zip(values).enumerate() {
+                if index > 0 {
+                    self.text.push(',');
                 }
-                self.text.push('}');
+                self.text.push_str(&Value::from(name.as_str()).to_string());
+                self.text.push(':');
+                self.text.push_str(&value.to_string());
             }
+            self.text.push('}');
         }
         self.text.push('\n');
         if self.text.len() >= BUFFER { self.flush() } else { Ok(()) }
@@ -138,8 +226,7 @@ impl TableWriter {
         }
     }
 
-    /// Completes the table; a file appears now.
-    pub(super) fn finish(mut self) -> anyhow::Result<()> {
+    fn finish(mut self) -> anyhow::Result<()> {
         self.flush()?;
         match self.file {
             Some(file) => file.finish()?.publish(),
@@ -175,7 +262,8 @@ mod tests {
     fn written(name: &str) -> String {
         let lab = tempfile::tempdir().unwrap();
         let path = lab.path().join(name);
-        let mut table = TableWriter::begin(&path, vec!["b".into(), "a,\"x\"".into()]).unwrap();
+        let mut table =
+            TableWriter::begin(&path, vec![TableColumn::text("b"), TableColumn::number("a,\"x\"")]).unwrap();
         table.row(&["one, \"two\"".into(), number(0.1)]).unwrap();
         table.row(&[Value::Null, 7.into()]).unwrap();
         assert!(!path.exists(), "nothing appears before the end");
@@ -195,10 +283,24 @@ mod tests {
     }
 
     #[test]
+    fn classes_select_the_type_of_their_column() {
+        let kind = |classes: &[&str]| {
+            let classes: Vec<String> = classes.iter().map(|class| (*class).to_owned()).collect();
+            TableColumn::classes("prediction", &classes).kind
+        };
+        assert_eq!((kind(&["-1", "1"]), kind(&["0.5", "1"])), (ColumnKind::Integer, ColumnKind::Number));
+        assert_eq!((kind(&["1", "0.5"]), kind(&["1", "0.5", "x"])), (ColumnKind::Number, ColumnKind::Text));
+    }
+
+    #[test]
     fn names_select_the_format() {
         let of = |name: &str| TableFormat::of(Path::new(name)).ok();
         assert_eq!(of("a.CSV.gz"), Some(TableFormat::Separated(',')));
         assert_eq!((of("a.ndjson.zst"), of("a.txt"), of("csv")), (Some(TableFormat::JsonLines), None, None));
+        for name in ["a.parquet.gz", "a.parquet.zst"] {
+            let message = TableFormat::of(Path::new(name)).unwrap_err().to_string();
+            assert!(message.contains("compressed within"), "{message}");
+        }
         assert_eq!((number(f32::NAN), label(-1.0), label(0.5)), (Value::Null, Value::from(-1), Value::from(0.5)));
     }
 }

@@ -5,22 +5,27 @@
 //! everything that can be checked before data are read is checked then; nothing is written before.
 
 use super::input_args::print_notes;
+use super::job::{JobDescription, TrainingJob};
 use super::progress::{MetricColumns, ProgressPrinter, TrainingBar};
+use super::time_left::TimeLeft;
 use crate::arguments::GivenFlags;
 use crate::error::{CommandError, into_cluster_error};
+use crate::event_log::EventLog;
 use crate::plural::counted;
+use crate::run_record::RunRecord;
 use crate::{Invocation, output, report, shell, suggest};
 use clap::Args;
 use hemiola_array::read::{InputFile, is_stream};
 use hemiola_array::save::{PartWriter, SaveLock};
 use hemiola_array::{BadLine, Error as ArrayError};
-use hemiola_cluster::{Cluster, Interrupt, MAX_WORKERS, Result};
+use hemiola_cluster::{Cluster, Error, MAX_WORKERS, Result};
 use hemiola_models::training::{
     CheckpointInterval, Checkpoints, FitOptions, TrainingLimits, TrainingReport, check_checkpoints, check_same_values,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Flags of all `hemiola train` commands. Each command [completes](super::train_defaults) help and
@@ -74,6 +79,11 @@ pub(super) struct TrainArgs {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
 
+    /// File for a log of events while the command runs, as JSON lines: start, epochs, checkpoints,
+    /// interruption, result. With --resume an existing log is continued.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    log: Option<PathBuf>,
+
     /// Print the parallelization plan of the training loop and the reasons for it.
     #[arg(long, help_heading = "Output")]
     explain: bool,
@@ -81,6 +91,13 @@ pub(super) struct TrainArgs {
     /// Print errors only.
     #[arg(long, short, help_heading = "Output")]
     quiet: bool,
+
+    #[arg(skip)]
+    description: OnceLock<JobDescription>,
+
+    /// Job of this process, once it has begun.
+    #[arg(skip)]
+    job: OnceLock<TrainingJob>,
 }
 
 /// Loaded training job, ready to fit.
@@ -162,6 +179,7 @@ impl TrainArgs {
     /// Checks, before training starts, that results can be written and that a resume is possible.
     /// A `search` is resumed from a folder of its own.
     pub(super) fn check(&self, model: &str, settings: &impl Serialize, search: bool) -> anyhow::Result<()> {
+        self.describe(model, settings);
         let checkpoints = self.checkpoints().map(|all| if search { all.resume(false) } else { all });
         if let (Some(output), Some(checkpoints)) = (&self.output, checkpoints) {
             if !PartWriter::accepts(output) {
@@ -172,12 +190,43 @@ impl TrainArgs {
             }
             check_checkpoints(&checkpoints, model, settings)?;
         }
-        self.check_report()
+        self.check_files()
     }
 
-    /// Checks that the report can be written.
-    pub(super) fn check_report(&self) -> anyhow::Result<()> {
-        self.report.as_deref().map_or(Ok(()), report::check)
+    /// Sets model and settings of the event log.
+    pub(super) fn describe(&self, model: &str, settings: &impl Serialize) {
+        let settings = serde_json::to_value(settings).unwrap_or_default();
+        // A command describes its job once.
+        let _ = self.description.set(JobDescription { model: model.to_owned(), settings });
+    }
+
+    /// Checks that the report and the event log can be written.
+    pub(super) fn check_files(&self) -> anyhow::Result<()> {
+        self.report.as_deref().map_or(Ok(()), report::check)?;
+        self.log.as_deref().map_or(Ok(()), EventLog::check)
+    }
+
+    /// Begins the job of this process.
+    fn begin(&self, cluster: &Cluster) -> Result<&TrainingJob> {
+        let record = cluster.is_root().then(|| {
+            let given = GivenFlags::of_process();
+            RunRecord::new(cluster, ["--data", "--validation"].iter().flat_map(|flag| given.values(flag)))
+        });
+        let log = match &self.log {
+            Some(target) if cluster.is_root() => EventLog::open(target, self.resume).map_err(into_cluster_error)?,
+            _ => EventLog::default(),
+        };
+        let description = self.description.get().cloned().unwrap_or_default();
+        let job = TrainingJob::begin(cluster, log, record, (&description, self.prints_progress()))?;
+        Ok(self.job.get_or_init(|| job))
+    }
+
+    /// Returns the job of this process.
+    ///
+    /// # Panics
+    /// Outside of [`run`](Self::run).
+    pub(super) fn job(&self) -> &TrainingJob {
+        self.job.get().expect("`run` has begun the job")
     }
 
     /// *Collective.* Locks `--output` before data are read. The root holds the lock for all peers.
@@ -214,9 +263,31 @@ impl TrainArgs {
                 ));
             }
             check_same_values(cluster, GivenFlags::of_process().shared())?;
-            program(cluster)
+            let job = self.begin(cluster)?;
+            let outcome = self.end_of_stopped(cluster, program(cluster));
+            let logged = job.end(cluster, &outcome);
+            outcome.and_then(|code| logged.map(|()| code))
         })?;
         Ok(ExitCode::from(code))
+    }
+
+    /// *Collective.* Returns the exit code of a training that was stopped before there was a model.
+    fn end_of_stopped(&self, cluster: &Cluster, outcome: Result<u8>) -> Result<u8> {
+        let Err(Error::Stopped) = outcome else { return outcome };
+        let signals = cluster.all_gather(self.job().interrupt.signal())?;
+        match signals.into_iter().flatten().next() {
+            Some(signal) => {
+                if cluster.is_root() && !self.quiet {
+                    output::note("interrupted within the first epoch; there is no model yet, and nothing was saved");
+                }
+                Ok(exit_code_of(signal))
+            }
+            None => {
+                let failure =
+                    CommandError::usage("the time limit was reached within the first epoch: there is no model");
+                Err(into_cluster_error(failure.hint("raise --seconds, or train on less data").into()))
+            }
+        }
     }
 
     /// *Collective.* Trains with `fit` and prints progress; a signal stops training after the
@@ -233,20 +304,20 @@ impl TrainArgs {
         } else {
             TrainingBar::disabled()
         };
-        let (notified, with_output) = (bar.clone(), self.output.is_some());
-        // Before this point there was nothing to save, and a signal ended the process.
-        let interrupt = Interrupt::watch(move |_| {
-            let saved = if with_output { ", then the model is saved" } else { "" };
-            notified.aside(&format!("training stops after this epoch{saved}; Ctrl-C again stops at once"));
-        })?;
+        let job = self.job();
+        let saved = if self.output.is_some() { ", then the model is saved" } else { "" };
+        let text =
+            format!("training stops after this epoch, or in it if it is long{saved}; Ctrl-C again stops at once");
+        job.loaded(&bar, (&headline, loading.as_secs_f64()), &text);
         bar.line(&headline);
         let mut printer = ProgressPrinter {
             bar: &bar,
             explain: self.explain,
             columns,
             limits,
-            interrupt: &interrupt,
+            job,
             root: cluster.is_root(),
+            left: TimeLeft::new(columns.goal),
         };
         let mut options = FitOptions::new().with_callback(&mut printer);
         if let Some(checkpoints) = self.checkpoints() {
@@ -257,7 +328,7 @@ impl TrainArgs {
         let mut report = fitted?;
         report.result.loading_seconds = Some(loading.as_secs_f64());
         // All peers exit with the code of the first signal, also those that received none.
-        let signals = cluster.all_gather(interrupt.signal())?;
+        let signals = cluster.all_gather(job.interrupt.signal())?;
         let signal = signals.into_iter().flatten().next().filter(|_| report.result.stopped_by_callback());
         bar.line(&super::progress::summary(&report, columns));
         if let Some(output) = &self.output {
@@ -266,11 +337,12 @@ impl TrainArgs {
         if signal.is_some() {
             bar.line(&self.resume_hint(cluster));
         }
+        job.set_result(&report.result);
         if let (Some(target), true) = (&self.report, cluster.is_root()) {
-            report::write(target, &report).map_err(into_cluster_error)?;
+            job.write_report(target, &report)?;
         }
         bar.check_written().map_err(into_cluster_error)?;
-        Ok(signal.map_or(0, |signal| u8::try_from(128 + signal).unwrap_or(u8::MAX)))
+        Ok(signal.map_or(0, exit_code_of))
     }
 
     /// Returns the line that says how to resume after an interrupt.
@@ -285,6 +357,11 @@ impl TrainArgs {
         let before = if foreign { ", with the same launcher before it" } else { "" };
         format!("to resume{before}: {command}")
     }
+}
+
+/// Returns the exit code after a signal.
+pub(super) fn exit_code_of(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
 /// Checks that files exist, before peers are launched. URLs, and streams, which can be read once

@@ -70,7 +70,8 @@ impl NetCommand<'_> {
         if let Some(checkpoints) = common.checkpoints() {
             check_checkpoints(&checkpoints, kind.name, &settings).map_err(Error::from)?;
         }
-        common.check_report()?;
+        common.describe(kind.name, &settings);
+        common.check_files()?;
         common.run(|cluster| {
             let start = cluster.env().now();
             let lock = common.lock_output(cluster)?;
@@ -79,7 +80,7 @@ impl NetCommand<'_> {
             let device = flags.open_device(cluster.rank()).map_err(into_cluster_error)?;
             let headline = format!("{}; {}{}", loaded.headline, ClusterInfo::of(cluster), flags.device_text());
             let loading = cluster.env().now() - start;
-            let columns = MetricColumns { metric: kind.metric.target().name, unit: "examples" };
+            let columns = MetricColumns::new(kind.metric.target().name, "examples");
             let prepared = PreparedTraining { headline, loading, columns, limits: &limits, lock };
             let architecture = loaded.config.clone().into();
             let description = NetDescription { architecture, input: loaded.input };

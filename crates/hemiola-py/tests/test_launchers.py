@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 
 import hemiola
@@ -148,10 +149,36 @@ def test_a_computing_peer_ends_with_the_others(launch, tmp_path):
     with pytest.raises(hemiola.PeerError, match="peer 1 of 3 raised KeyError"):
         launch(main, 3)
     assert time.monotonic() - started < 60
+    assert_ended(tmp_path)
+
+
+def assert_ended(folder):
+    """Waits until the processes whose ids are in files of a folder have ended."""
     deadline = time.monotonic() + 30
-    while left := [path.name for path in tmp_path.iterdir() if os.path.exists(f"/proc/{path.read_text()}")]:
+    while left := [path.name for path in folder.iterdir() if os.path.exists(f"/proc/{path.read_text()}")]:
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
+
+
+def test_ctrl_c_ends_all_peers(launch, tmp_path):
+    def main(cluster):
+        cluster.barrier()
+        (tmp_path / str(cluster.rank)).write_text(str(os.getpid()))
+        while True:
+            time.sleep(0.1)
+
+    def interrupt():
+        while len(list(tmp_path.iterdir())) < 2:
+            time.sleep(0.1)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Thread(target=interrupt, daemon=True)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        launch(main, 2)
+    timer.join()
+    assert_ended(tmp_path)
 
 
 def test_the_engine_is_usable_after_a_failure(launch):

@@ -455,8 +455,9 @@ impl Cluster {
     }
 
     /// Notifies the other peers that this one has failed, and leaves. If a peer was lost, that peer
-    /// is blamed. Calls that wait on other threads of this peer end with an error. [`run`](crate::run)
-    /// calls it for a program that returns an error.
+    /// is blamed. Over TCP, calls that wait on other threads of this peer end with an error; in a
+    /// standalone cluster they end with the peer that they wait for. [`run`](crate::run) calls it for
+    /// a program that returns an error.
     pub fn fail(&self, reason: &str) {
         let goodbye = match self.inner.context.router.failure() {
             // A service of this peer failed.

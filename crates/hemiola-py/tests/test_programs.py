@@ -349,14 +349,15 @@ def state(pid):
         return "Z"
 
 
-def test_ctrl_c_stops_a_wait_and_a_computation_on_threads():
+@pytest.mark.parametrize("repetition", range(5))  # the interrupt meets the main thread at different places
+def test_ctrl_c_stops_a_wait_and_a_computation_on_threads(repetition):
     def main(cluster):
         if cluster.rank == 0:
             while True:
                 sum(range(1000))
         cluster.barrier()
 
-    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer = threading.Timer(0.5 + 0.013 * repetition, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):

@@ -89,6 +89,7 @@ class Standalone:
         peers = _hemiola.standalone_peers(self.peers, self.workers)
         results: list[Any] = [None] * self.peers
         failures: list[tuple[int, BaseException]] = []
+        finished = [threading.Event() for _ in peers]
 
         def body(peer: _hemiola.Peer) -> None:
             cluster = Cluster(peer)
@@ -102,11 +103,14 @@ class Standalone:
                     cluster.end()
             except BaseException as error:
                 failures.append((peer.rank, error))
+            finally:
+                _end_surely(peer)
+                finished[peer.rank].set()
 
         threads = [threading.Thread(target=body, args=(peer,), name=f"hemiola-peer-{peer.rank}") for peer in peers]
         for thread in threads:
             thread.start()
-        interrupted = self._join(peers, threads)
+        interrupted = self._join(peers, threads, finished)
         if interrupted is not None:
             raise interrupted
         if failures:
@@ -116,27 +120,44 @@ class Standalone:
         return results
 
     @staticmethod
-    def _join(peers: list[_hemiola.Peer], threads: list[threading.Thread]) -> BaseException | None:
-        """Waits for the threads. After an interrupt, ends their waits and their Python code."""
+    def _join(
+        peers: list[_hemiola.Peer], threads: list[threading.Thread], finished: list[threading.Event]
+    ) -> BaseException | None:
+        """Waits for the threads. After an interrupt, ends their waits and their Python code.
+
+        An interrupted `Thread.join` may count a running thread as ended, so `finished` decides.
+        """
         interrupted: BaseException | None = None
         told = True
         while True:
             try:
                 if not told:
                     told = True
-                    for peer, thread in zip(peers, threads, strict=True):
-                        if thread.is_alive() and thread.ident is not None:
+                    for peer, thread, done in zip(peers, threads, finished, strict=True):
+                        if not done.is_set() and thread.ident is not None:
                             ctypes.pythonapi.PyThreadState_SetAsyncExc(
                                 ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)
                             )
                             peer.interrupt("it was interrupted")
-                for thread in threads:
-                    thread.join(POLL_SECONDS)
-                if not any(thread.is_alive() for thread in threads):
+                for done in finished:
+                    done.wait(POLL_SECONDS)
+                if all(done.is_set() for done in finished):
                     break
             except BaseException as error:
                 interrupted, told = error, False
+        for thread in threads:
+            thread.join()
         return interrupted
+
+
+def _end_surely(peer: _hemiola.Peer) -> None:
+    """Ends a peer whose end an interrupt has interrupted; a peer that has ended stays so."""
+    for _ in range(3):
+        try:
+            peer.end("it was interrupted")
+            return
+        except KeyboardInterrupt:
+            continue
 
 
 def _with_workers(workers: int) -> dict[str, str]:

@@ -34,7 +34,7 @@ struct LogState {
 
 /// Line of a log.
 #[derive(Serialize)]
-struct Event<'a, T> {
+struct LogLine<'a, T> {
     event: &'a str,
     time: f64,
     #[serde(flatten)]
@@ -69,7 +69,7 @@ impl EventLog {
     /// Writes an event with its fields, which must serialize to an object.
     pub(crate) fn record(&self, event: &str, fields: &impl Serialize) {
         let Some(log) = &self.0 else { return };
-        let mut line = match serde_json::to_vec(&Event { event, time: unix_time(), fields }) {
+        let mut line = match serde_json::to_vec(&LogLine { event, time: unix_time(), fields }) {
             Ok(line) => line,
             // Fields are plain data, so this is a bug; the event itself is still worth a line.
             Err(_) => format!("{{\"event\":\"{event}\"}}").into_bytes(),

@@ -38,7 +38,7 @@ pub struct Interrupt {
 impl Interrupt {
     /// Time that a program has to end in good order before [`InterruptResponse::Stop`] sets the
     /// request: an epoch that ends within it is not lost.
-    pub const GRACE: Duration = Duration::from_millis(1000);
+    pub const GRACE: Duration = Duration::from_secs(1);
 
     /// Turns signals into requests for the rest of the process's life. `on_signal` is called once,
     /// on a thread of its own, for the first signal: it can confirm the request to the user.

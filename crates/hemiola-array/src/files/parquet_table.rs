@@ -199,17 +199,20 @@ mod tests {
         for row in 0..rows {
             let id = format!("é{row}");
             let score = if row == 1 { TableCell::Null } else { TableCell::Number(row as f64 / 8.0) };
-            table.row(&[TableCell::Text(&id), TableCell::Integer(row as i64), score]).unwrap();
+            table.row(&[TableCell::Text(&id), TableCell::Integer(row.cast_signed() as i64), score]).unwrap();
         }
         let builder = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(table.finish().unwrap())).unwrap();
         assert_eq!(builder.metadata().num_row_groups(), 2);
-        let mut expected = 0;
+        let mut expected = 0_usize;
         for batch in builder.build().unwrap() {
             let batch = batch.unwrap();
             let (ids, ranks) = (batch.column(0).as_string::<i32>(), batch.column(1).as_primitive::<Int64Type>());
             let scores = batch.column(2).as_primitive::<Float64Type>();
             for row in 0..batch.num_rows() {
-                assert_eq!((ids.value(row), ranks.value(row)), (&*format!("é{expected}"), expected as i64));
+                assert_eq!(
+                    (ids.value(row), ranks.value(row)),
+                    (&*format!("é{expected}"), expected.cast_signed() as i64)
+                );
                 assert_eq!(scores.is_null(row), expected == 1);
                 assert!(expected == 1 || (scores.value(row) - expected as f64 / 8.0).abs() < 1e-12);
                 expected += 1;

@@ -193,7 +193,8 @@ fn parquet_tables_have_the_cells_of_csv_tables() {
 
     let mut numbers = String::from("y,customer,a,b\n");
     for row in 0..40 {
-        numbers += &format!("{},c{row},{},{}\n", row % 2, row % 7 + 3 * (row % 2), row * 5 % 11);
+        let (y, a, b) = (row % 2, row % 7 + 3 * (row % 2), row * 5 % 11);
+        numbers.extend([&y.to_string(), ",c", &row.to_string(), ",", &a.to_string(), ",", &b.to_string(), "\n"]);
     }
     fs::write(lab.path().join("rows.csv"), numbers).unwrap();
     for model in ["logistic", "svm", "softmax", "fm", "ridge"] {

@@ -204,7 +204,10 @@ fn the_report_has_the_documented_fields() {
         );
         let report: Value = serde_json::from_slice(&fs::read(lab.path().join("r.json")).unwrap()).unwrap();
         let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-        assert_eq!(keys(&report), ["cluster", "data", "model", "plan", "progress", "result", "seed", "settings"]);
+        let of_run = ["command", "environment", "files", "started", "total_seconds", "version"];
+        let of_report = keys(&report).into_iter().filter(|key| !of_run.contains(&key.as_str())).collect::<Vec<_>>();
+        assert_eq!(of_report, ["cluster", "data", "model", "plan", "progress", "result", "seed", "settings"]);
+        assert_eq!(keys(&report).len(), of_report.len() + of_run.len());
         assert_eq!((&report["settings"]["rank"], &report["settings"]["seed"]), (&32.into(), &7.into()));
         assert_eq!((report["model"].as_str(), report["seed"].as_u64()), (Some("mf"), Some(7)));
         assert_eq!(keys(&report["cluster"]), ["peers", "workers"]);
@@ -241,6 +244,7 @@ fn the_report_has_the_documented_fields() {
             "saving_seconds",
             "seconds",
             "stop_reason",
+            "training_bytes",
             "updates_per_second",
         ];
         if validation {

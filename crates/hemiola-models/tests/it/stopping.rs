@@ -1,9 +1,9 @@
 //! A request to stop ends training within an epoch, for every model.
 
 use crate::labelled;
+use hemiola_array::DistArray;
 use hemiola_array::dist::LabelledData;
 use hemiola_array::synthetic::SyntheticMf;
-use hemiola_array::{ArrayExt as _, DistArray};
 use hemiola_cluster::{Cluster, Error, Result, StopRequest, standalone};
 use hemiola_models::fm::FmLoss;
 use hemiola_models::lda::{Corpus, LdaExecutionMode, LdaSampler, LdaVocabulary};

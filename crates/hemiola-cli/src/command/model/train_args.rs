@@ -275,19 +275,14 @@ impl TrainArgs {
     fn end_of_stopped(&self, cluster: &Cluster, outcome: Result<u8>) -> Result<u8> {
         let Err(Error::Stopped) = outcome else { return outcome };
         let signals = cluster.all_gather(self.job().interrupt.signal())?;
-        match signals.into_iter().flatten().next() {
-            Some(signal) => {
-                if cluster.is_root() && !self.quiet {
-                    output::note("interrupted within the first epoch; there is no model yet, and nothing was saved");
-                }
-                Ok(exit_code_of(signal))
+        if let Some(signal) = signals.into_iter().flatten().next() {
+            if cluster.is_root() && !self.quiet {
+                output::note("interrupted within the first epoch; there is no model yet, and nothing was saved");
             }
-            None => {
-                let failure =
-                    CommandError::usage("the time limit was reached within the first epoch: there is no model");
-                Err(into_cluster_error(failure.hint("raise --seconds, or train on less data").into()))
-            }
+            return Ok(exit_code_of(signal));
         }
+        let failure = CommandError::usage("the time limit was reached within the first epoch: there is no model");
+        Err(into_cluster_error(failure.hint("raise --seconds, or train on less data").into()))
     }
 
     /// *Collective.* Trains with `fit` and prints progress; a signal stops training after the

@@ -186,7 +186,7 @@ table! {
         BLESS = "HEMIOLA_BLESS", "tests of generated pages write them if set to any value", "tests compare the pages with the code";
         SCHEDULES = "HEMIOLA_SCHEDULES", "number of random schedules in model checks and explorations", "the number that the test chooses";
         FIRST_SCHEDULE = "HEMIOLA_FIRST_SCHEDULE", "seed of the first random schedule", "0";
-        PYTHON = "HEMIOLA_PYTHON", "Python interpreter with the package `safetensors`, for tests that read checkpoints with it", "`python3` in `PATH`";
+        PYTHON = "HEMIOLA_PYTHON", "Python interpreter with the packages `safetensors`, `onnx` and `onnxruntime`, for tests that read files with them", "`python3` in `PATH`";
     }
 }
 

@@ -33,6 +33,8 @@ pub enum ChannelOwner {
     ArrayShuffle = 10,
     /// Tables of a model's variables, which the synchronization thread drives.
     ModelTables = 11,
+    /// Requests to pause a training of asynchronous peers.
+    Training = 12,
     /// Benchmark of the transport.
     TransportBenchmark = 0xbe,
     /// Benchmark of the shuffle.
@@ -97,7 +99,8 @@ mod tests {
             Schedules => Probe,
             Probe => ArrayShuffle,
             ArrayShuffle => ModelTables,
-            ModelTables => TransportBenchmark,
+            ModelTables => Training,
+            Training => TransportBenchmark,
             TransportBenchmark => ShuffleBenchmark,
             ShuffleBenchmark => Application,
             Application => return None,
@@ -107,7 +110,7 @@ mod tests {
     #[test]
     fn channels_of_different_owners_never_collide() {
         let owners: Vec<_> = std::iter::successors(Some(ChannelOwner::Monitor), |owner| next(*owner)).collect();
-        assert_eq!(owners.len(), 14);
+        assert_eq!(owners.len(), 15);
         let ids: BTreeSet<u64> = owners
             .iter()
             .flat_map(|owner| [0, 1, (1 << 56) - 1].map(|number| ChannelId::of(*owner, number).number()))

@@ -92,9 +92,9 @@ pub enum Error {
         /// Problem that the parser found.
         problem: String,
     },
-    /// The checkpoint was saved within an epoch, by another program.
+    /// The checkpoint was saved within an epoch, by another program, so its position is unknown.
     #[error(
-        "the checkpoint in `{}` is not at the end of an epoch; train from the start, in another folder",
+        "the checkpoint in `{}` is not at the end of an epoch and has no position in it; train from the start, in another folder",
         .folder.display()
     )]
     PartialEpoch {

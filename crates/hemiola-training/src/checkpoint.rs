@@ -34,8 +34,12 @@ pub struct Checkpoints {
 pub enum CheckpointInterval {
     /// Number of epochs between two checkpoints.
     Epochs(u32),
-    /// Seconds of training between two checkpoints, checked at the end of each epoch.
+    /// Seconds of training between two checkpoints: checked at the end of each epoch, and within
+    /// epochs of nets.
     Seconds(f64),
+    /// Number of optimizer steps of a net between two checkpoints, of which the ends of epochs are
+    /// more. For other models, every epoch.
+    Steps(u64),
 }
 
 impl Checkpoints {
@@ -95,7 +99,20 @@ impl Checkpoints {
         match self.interval {
             CheckpointInterval::Epochs(epochs) => epochs_since >= epochs.max(1),
             CheckpointInterval::Seconds(seconds) => seconds_since >= seconds,
+            CheckpointInterval::Steps(_) => true,
         }
+    }
+
+    /// Returns whether a checkpoint is due within an epoch, given the seconds since the last one.
+    #[must_use]
+    pub fn is_due_within_epoch(&self, seconds_since: f64) -> bool {
+        matches!(self.interval, CheckpointInterval::Seconds(seconds) if seconds_since >= seconds)
+    }
+
+    /// Returns whether a checkpoint is due after so many steps of a run.
+    #[must_use]
+    pub fn is_due_at_step(&self, steps: u64) -> bool {
+        matches!(self.interval, CheckpointInterval::Steps(every) if steps.is_multiple_of(every.max(1)))
     }
 
     /// *Collective.* Locks the folder for one training run; the root holds the lock. Taken before
@@ -146,7 +163,8 @@ pub struct CheckpointMetadata {
     /// Plan of the training loop, if it was a `parallel_for!`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<LoopPlan>,
-    /// State specific to the algorithm, such as the current learning rate.
+    /// State specific to the algorithm, such as the current learning rate, or the position within an
+    /// epoch.
     pub state: Value,
 }
 
@@ -159,7 +177,9 @@ impl CheckpointMetadata {
         if !is_duration(self.evaluation_seconds) {
             return damaged(format!("`evaluation_seconds` is `{:?}`", self.evaluation_seconds));
         }
-        if self.best_index >= self.progress.len() {
+        // A checkpoint within the first epoch has a position, and no epoch yet.
+        let within_first = self.progress.is_empty() && !self.state.is_null() && self.best_index == 0;
+        if self.best_index >= self.progress.len() && !within_first {
             return damaged(format!("`best_index` is `{}` of {} epochs", self.best_index, self.progress.len()));
         }
         for (progress, expected) in self.progress.iter().zip(1..) {
@@ -271,7 +291,10 @@ mod tests {
     fn checkpoints_are_due_at_their_interval() {
         let folder = Checkpoints::new("model");
         assert!(!folder.is_due(1000, 59.9) && folder.is_due(1, 60.0));
-        let epochs = folder.interval(CheckpointInterval::Epochs(3));
+        let epochs = folder.clone().interval(CheckpointInterval::Epochs(3));
         assert!(!epochs.is_due(2, 1e9) && epochs.is_due(3, 0.0));
+        assert!(folder.is_due_within_epoch(60.0) && !folder.is_due_within_epoch(59.9) && !folder.is_due_at_step(100));
+        let steps = folder.interval(CheckpointInterval::Steps(4));
+        assert!(steps.is_due_at_step(8) && !steps.is_due_at_step(9) && !steps.is_due_within_epoch(1e9));
     }
 }

@@ -9,8 +9,8 @@
 
 use crate::limits::TIME_LIMIT_REACHED;
 use crate::{
-    Callback, CheckpointMetadata, Checkpoints, ClusterInfo, EpochProgress, Metrics, TrainingControl, TrainingReport,
-    TrainingSpec, TrainingSummary, comparable_settings,
+    Callback, CheckpointMetadata, Checkpoints, ClusterInfo, EpochControl, EpochProgress, Metrics, TrainingControl,
+    TrainingReport, TrainingSpec, TrainingSummary, comparable_settings,
 };
 use hemiola_cluster::{Cluster, Error, Result, StopRequestCause, WaitReason};
 use hemiola_core::{Moment, Waiter};
@@ -27,6 +27,13 @@ const TIME_LIMIT_GRACE: Duration = Duration::from_secs(1);
 pub trait EpochLearner {
     /// *Collective.* Runs one epoch. `before` is the objective of the previous epoch.
     fn epoch(&mut self, before: Option<f64>) -> Result<EpochResult>;
+
+    /// *Collective.* Runs one epoch as [`epoch`](Self::epoch) does, and may save checkpoints within it
+    /// through `control`. The default saves none.
+    fn epoch_within(&mut self, before: Option<f64>, control: &mut EpochControl<'_>) -> Result<EpochResult> {
+        let _ = control;
+        self.epoch(before)
+    }
 
     /// *Collective.* Returns metrics on the validation set, if there is one.
     fn evaluate(&mut self) -> Result<Option<Metrics>>;
@@ -95,16 +102,29 @@ pub struct EpochResult {
     pub updates: u64,
     /// Remark about an unusual event, such as a repeated epoch.
     pub note: Option<String>,
-    /// True if a request to stop has ended the epoch before its end and the model holds what was done.
-    /// It is the last epoch of the run, and is not evaluated.
-    pub partial: bool,
+    /// End of the epoch.
+    pub end: EpochEnd,
+}
+
+/// End of an epoch. One that a request to stop has ended is the last of the run, and is not
+/// evaluated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EpochEnd {
+    /// All steps were taken.
+    Complete,
+    /// A request to stop ended it. The model holds what was done, and a resumed run begins the next
+    /// epoch.
+    Partial,
+    /// A request to stop ended it at a position in words. The learner has saved its checkpoint there,
+    /// and a resumed run goes on there.
+    Within(String),
 }
 
 impl EpochResult {
     /// Creates the result of an epoch without a plan and a note.
     #[must_use]
     pub fn new(objective: f64, train: Metrics, duration: Duration, updates: u64) -> Self {
-        Self { objective, train, duration, plan: None, updates, note: None, partial: false }
+        Self { objective, train, duration, plan: None, updates, note: None, end: EpochEnd::Complete }
     }
 }
 
@@ -187,19 +207,22 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
         learner: &impl EpochLearner,
         callback: &mut dyn Callback,
     ) -> Option<String> {
-        let last = metadata.progress.last()?;
-        self.last_checkpoint = (last.epoch, last.seconds);
-        // Checked metadata have durations; without the check, zero is better than a panic.
-        self.training = Duration::try_from_secs_f64(last.seconds).unwrap_or_default();
-        self.evaluation = Duration::try_from_secs_f64(metadata.evaluation_seconds).unwrap_or_default();
-        self.bytes_before = last.bytes_sent;
-        let decision = self.spec.limits.decide(&metadata.progress, self.spec.metric);
-        let stop_reason = decision.stop_reason.or(learner.finished());
-        let epoch = last.epoch;
-        callback.on_note(&match stop_reason {
-            Some(_) => format!("nothing left to do after epoch {epoch}; raise the limits to continue"),
-            None => format!("resuming after epoch {epoch}"),
-        });
+        let mut stop_reason = None;
+        // There is no epoch yet in a checkpoint within the first one.
+        if let Some(last) = metadata.progress.last() {
+            self.last_checkpoint = (last.epoch, last.seconds);
+            // Checked metadata have durations; without the check, zero is better than a panic.
+            self.training = Duration::try_from_secs_f64(last.seconds).unwrap_or_default();
+            self.evaluation = Duration::try_from_secs_f64(metadata.evaluation_seconds).unwrap_or_default();
+            self.bytes_before = last.bytes_sent;
+            let decision = self.spec.limits.decide(&metadata.progress, self.spec.metric);
+            stop_reason = decision.stop_reason.or(learner.finished());
+            let epoch = last.epoch;
+            callback.on_note(&match stop_reason {
+                Some(_) => format!("nothing left to do after epoch {epoch}; raise the limits to continue"),
+                None => format!("resuming after epoch {epoch}"),
+            });
+        }
         let now = ClusterInfo::of(self.cluster);
         if stop_reason.is_none() && !learner.same_bits(&metadata.cluster, &now) {
             let before = &metadata.cluster;
@@ -218,19 +241,21 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
     /// reason.
     ///
     /// After a [request to stop](Cluster::stop_request), or some time after the time limit, it leaves
-    /// the current epoch: the model is that after the epoch before, or that of a
-    /// [partial](EpochResult::partial) epoch. Without either there is no model, and the error is
-    /// [`Error::Stopped`].
+    /// the current epoch: the model is that after the epoch before, or that of a part of the epoch
+    /// ([`EpochEnd`]). Without either there is no model, and the error is [`Error::Stopped`].
     pub fn run(&mut self, learner: &mut impl EpochLearner, callback: &mut dyn Callback) -> Result<String> {
         loop {
             let progress = match self.stoppable_epoch(learner, callback) {
-                Ok((progress, None)) => progress,
-                Ok((progress, Some(reason))) => {
+                Ok((progress, EpochEnd::Complete)) => progress,
+                Ok((progress, end)) => {
                     // The rest of the loop is for epochs that have ended.
                     let _ = callback.on_epoch_end(&progress);
                     self.epochs.push(progress);
-                    self.save(learner, callback)?;
-                    return Ok(reason);
+                    match end {
+                        EpochEnd::Within(position) => callback.on_note(&format!("stopped in {position}")),
+                        EpochEnd::Partial | EpochEnd::Complete => self.save(learner, callback)?,
+                    }
+                    return self.reason_of_stop();
                 }
                 Err(Error::Stopped) if !self.epochs.is_empty() => {
                     let reason = self.reason_of_stop()?;
@@ -279,13 +304,12 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
         }
     }
 
-    /// *Collective.* Runs and evaluates an epoch, which a request to stop can end. Returns the reason of
-    /// the stop if the epoch is partial.
+    /// *Collective.* Runs and evaluates an epoch, which a request to stop can end.
     fn stoppable_epoch(
         &mut self,
         learner: &mut impl EpochLearner,
         callback: &mut dyn Callback,
-    ) -> Result<(EpochProgress, Option<String>)> {
+    ) -> Result<(EpochProgress, EpochEnd)> {
         let scope = self.cluster.stop_request().accept();
         if let Some(seconds) = self.spec.limits.seconds {
             // An epoch that ends soon after the limit is not lost.
@@ -294,19 +318,39 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
                 self.cluster.env().now().as_nanos().saturating_add(nanos(left.saturating_add(TIME_LIMIT_GRACE)));
             self.cluster.set_time_limit(Some(Moment::from_nanos(limit)));
         }
-        let result = learner.epoch(self.epochs.last().map(|last| last.objective))?;
+        let mut result = self.epoch(learner, callback)?;
         if self.epochs.is_empty() {
             explain(learner, result.plan.as_ref(), callback);
         }
         self.plan.clone_from(&result.plan);
-        let partial = result.partial;
-        let progress = self.after_epoch(result, learner)?;
-        let reason = if partial { Some(self.reason_of_stop()?) } else { None };
+        let end = std::mem::replace(&mut result.end, EpochEnd::Complete);
+        if let EpochEnd::Within(position) = &end {
+            result.note = Some(format!("stopped in {position}"));
+        }
+        let progress = self.after_epoch(result, learner, end == EpochEnd::Complete)?;
         if self.spec.limits.seconds.is_some() {
             self.cluster.set_time_limit(None);
         }
         drop(scope);
-        Ok((progress, reason))
+        Ok((progress, end))
+    }
+
+    /// *Collective.* Runs an epoch, in which the learner can save checkpoints.
+    fn epoch(&mut self, learner: &mut impl EpochLearner, callback: &mut dyn Callback) -> Result<EpochResult> {
+        let mut control = EpochControl {
+            cluster: self.cluster,
+            checkpoints: self.checkpoints.as_ref(),
+            metadata: self.metadata(),
+            seconds_before: self.training.as_secs_f64(),
+            last_checkpoint: self.last_checkpoint.1,
+            saving: Duration::ZERO,
+            callback,
+        };
+        let result = learner.epoch_within(self.epochs.last().map(|last| last.objective), &mut control)?;
+        let (saving, last_checkpoint) = (control.saving, control.last_checkpoint);
+        self.saving += saving;
+        self.last_checkpoint.1 = last_checkpoint;
+        Ok(result)
     }
 
     /// *Collective.* Returns the reason to stop of the peers that were asked to.
@@ -324,10 +368,15 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
     }
 
     /// *Collective.* Evaluates the model after an epoch; returns the state of the run.
-    fn after_epoch(&mut self, result: EpochResult, learner: &mut impl EpochLearner) -> Result<EpochProgress> {
+    fn after_epoch(
+        &mut self,
+        result: EpochResult,
+        learner: &mut impl EpochLearner,
+        evaluates: bool,
+    ) -> Result<EpochProgress> {
         self.training += result.duration;
         let start = self.cluster.env().now();
-        let validation = if result.partial { Ok(None) } else { learner.evaluate() };
+        let validation = if evaluates { learner.evaluate() } else { Ok(None) };
         let validation = match validation {
             // The model of this epoch is there, and there is no other.
             Err(Error::Stopped) if !learner.discard_epoch() => None,
@@ -358,14 +407,11 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
         }
     }
 
-    /// *Collective.* Saves a checkpoint, if checkpoints are enabled.
-    fn save(&mut self, learner: &mut impl EpochLearner, callback: &mut dyn Callback) -> Result<()> {
-        let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
-        let start = self.cluster.env().now();
-        let (best_index, newest) = (self.best_index(), self.epochs.len() - 1);
-        let last = &self.epochs[newest];
-        self.last_checkpoint = (last.epoch, last.seconds);
-        let metadata = CheckpointMetadata {
+    /// Returns the metadata of a checkpoint after the last epoch.
+    fn metadata(&self) -> CheckpointMetadata {
+        let newest = self.epochs.len().saturating_sub(1);
+        let best_index = if self.epochs.is_empty() { 0 } else { self.best_index() };
+        CheckpointMetadata {
             settings: comparable_settings(self.spec.settings),
             data: self.spec.data.clone(),
             digests: self.digests,
@@ -376,7 +422,16 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
             evaluation_seconds: self.evaluation.as_secs_f64(),
             plan: self.plan.clone(),
             state: Value::Null,
-        };
+        }
+    }
+
+    /// *Collective.* Saves a checkpoint, if checkpoints are enabled.
+    fn save(&mut self, learner: &mut impl EpochLearner, callback: &mut dyn Callback) -> Result<()> {
+        let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
+        let start = self.cluster.env().now();
+        let last = &self.epochs[self.epochs.len() - 1];
+        self.last_checkpoint = (last.epoch, last.seconds);
+        let metadata = self.metadata();
         let reason = WaitReason { operation: "the disk, to write a checkpoint", number: None, site: None };
         let waiting = self.cluster.waiting(Waiter::Driver, reason, None);
         learner.save(checkpoints.folder(), metadata)?;

@@ -56,6 +56,7 @@
 //! | file | concept |
 //! |---|---|
 //! | [`epoch_loop`](EpochLoop) | the loop over epochs, for any [`EpochLearner`] |
+//! | [`epoch_control`](EpochControl) | checkpoints within an epoch |
 //! | [`spec`](TrainingSpec) | description of a run: model, settings, limits, data |
 //! | [`metric`](TargetMetric) | target metric and its direction |
 //! | [`limits`](TrainingLimits) | stopping criteria: epochs, seconds, target, early stopping |
@@ -69,6 +70,7 @@
 
 mod callback;
 mod checkpoint;
+mod epoch_control;
 mod epoch_loop;
 pub mod error;
 mod limits;
@@ -81,7 +83,8 @@ mod spec;
 
 pub use callback::{Callback, NoCallback, TrainingControl};
 pub use checkpoint::{CheckpointInterval, CheckpointMetadata, Checkpoints, comparable_settings};
-pub use epoch_loop::{EpochLearner, EpochLoop, EpochResult};
+pub use epoch_control::EpochControl;
+pub use epoch_loop::{EpochEnd, EpochLearner, EpochLoop, EpochResult};
 pub use error::Error;
 pub use limits::{StopDecision, TrainingLimits};
 pub use metric::TargetMetric;

@@ -49,6 +49,8 @@ pub(crate) enum CliCommand {
     Evaluate(model::EvaluateArgs),
     /// Print commands to copy, by job.
     Examples(examples::ExamplesArgs),
+    /// Export a trained model for other programs: safetensors for PyTorch, ONNX.
+    Export(model::ExportArgs),
     /// Generate text with a trained language model.
     Generate(Box<model::GenerateArgs>),
     /// Infer the topics of new documents with a topic model.
@@ -112,6 +114,7 @@ impl CliCommand {
             Self::Doctor(doctor) => doctor.execute(),
             Self::Evaluate(evaluate) => evaluate.execute(),
             Self::Examples(examples) => examples.execute(),
+            Self::Export(export) => export.execute(),
             Self::Generate(generate) => generate.execute(),
             Self::Infer(infer) => infer.execute(),
             Self::Man(man) => man.execute(),

@@ -5,6 +5,8 @@
 //! | `data` | `hemiola data` |
 //! | `model`, `linear`, `sparse`, `example_models`, `topics`, `nets` | training and use of each family of models |
 //! | `saved_nets` | use of saved nets: evaluation, prediction, recommendation, generation |
+//! | `net_data` | image files, tokenizers and tables of nets, interruption within an epoch |
+//! | `export` | `hemiola export`: ONNX, weights for PyTorch |
 //! | `agreement` | peers, flags and data that contradict each other |
 //! | `layout` | columns, labels and separators, stored with a model |
 //! | `training`, `results`, `conditions` | shared by all models: checkpoints and signals, output, unusual data |
@@ -34,11 +36,14 @@ mod describing;
 mod ending;
 mod event_log;
 mod example_models;
+mod export;
 mod flags;
 mod inputs;
 mod layout;
 mod linear;
 mod model;
+#[cfg(feature = "nets")]
+mod net_data;
 mod nets;
 mod newcomer;
 mod orphans;

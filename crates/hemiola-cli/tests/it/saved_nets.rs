@@ -35,7 +35,7 @@ fn idx(path: &Path, extents: &[u32], bytes: &[u8]) {
 }
 
 /// Image number `number` of 6 by 6 pixels, and its class of three: a bright row, with some noise.
-fn image(number: u32) -> (Vec<u8>, u8) {
+pub(crate) fn image(number: u32) -> (Vec<u8>, u8) {
     let class = number % 3;
     let pixel = |at: u32| {
         let noise = (number * 31 + at * 17) % 60;
@@ -45,7 +45,7 @@ fn image(number: u32) -> (Vec<u8>, u8) {
 }
 
 /// Writes 60 training images and 30 test images as MNIST has them.
-fn digits(folder: &Path) {
+pub(crate) fn digits(folder: &Path) {
     fs::create_dir(folder).unwrap();
     for (name, range) in [("train", 0..60), ("t10k", 100..130)] {
         let all: Vec<(Vec<u8>, u8)> = range.map(image).collect();

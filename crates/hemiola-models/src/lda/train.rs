@@ -12,8 +12,8 @@ use super::{Corpus, LdaModel, TopicModelling, sampler_trial};
 use crate::Estimator;
 use crate::memory::ensure_available;
 use crate::training::{
-    ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm, TrainingSpec,
-    fit_loop,
+    ClusterInfo, DatasetInfo, EpochEnd, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm,
+    TrainingSpec, fit_loop,
 };
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Seed;
@@ -170,7 +170,7 @@ impl TrainingAlgorithm for LdaTraining<'_> {
             plan: None,
             updates: state.layout.tokens,
             note: stopped.then(|| "the sweep was cut short".to_owned()),
-            partial: stopped,
+            end: if stopped { EpochEnd::Partial } else { EpochEnd::Complete },
         })
     }
 

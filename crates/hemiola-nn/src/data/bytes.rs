@@ -9,7 +9,12 @@ const READ_BYTES: usize = 1 << 18;
 
 /// Returns the decompressed contents of a file.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
-    let mut reader = InputFile::open(path)?.reader()?;
+    read_all(&InputFile::open(path)?)
+}
+
+/// Returns the decoded contents of an input.
+pub(super) fn read_all(file: &InputFile) -> Result<Vec<u8>> {
+    let mut reader = file.reader()?;
     let mut bytes = Vec::new();
     loop {
         let filled = bytes.len();

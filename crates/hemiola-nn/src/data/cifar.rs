@@ -12,6 +12,14 @@ const SHAPE: [usize; 3] = [3, 32, 32];
 const CLASSES: [&str; 10] = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 const RECORD: usize = 1 + 3 * 32 * 32;
 
+/// Returns the names of so many classes of images of this size: those of CIFAR-10, or numbers.
+pub(super) fn class_names(count: usize, size: Option<[usize; 2]>) -> Vec<String> {
+    if count == CLASSES.len() && size == Some([SHAPE[1], SHAPE[2]]) {
+        return CLASSES.map(str::to_owned).to_vec();
+    }
+    (0..count).map(|class| class.to_string()).collect()
+}
+
 /// Reads training and test set from a folder with `data_batch_1.bin` to `data_batch_5.bin`, of
 /// which some may be missing, and `test_batch.bin`.
 pub fn read(folder: &Path) -> Result<[ImageDataset; 2]> {

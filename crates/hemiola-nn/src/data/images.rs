@@ -3,7 +3,9 @@
 //! They are stored as bytes and converted batch by batch. Each channel is normalized to mean 0 and
 //! standard deviation 1, with the statistics of the training set.
 
-use super::{Dataset, bytes, cifar, idx};
+use super::augmentation::{ImageAugmentation, ImageChange};
+use super::image_folder::{self, ImageReadOptions};
+use super::{Dataset, bytes, cifar, idx, image_file, packed_images};
 use crate::models::ImageBatch;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use hemiola_array::Result;
@@ -20,6 +22,8 @@ pub struct ImageDataset {
     labels: Vec<u8>,
     /// Mean and standard deviation of each channel, in bytes.
     normalization: Vec<[f32; 2]>,
+    /// Random changes in training.
+    augmentation: ImageAugmentation,
 }
 
 impl ImageDataset {
@@ -33,7 +37,7 @@ impl ImageDataset {
         assert!(labels.iter().all(|label| usize::from(*label) < classes), "every label is below the number of classes");
         let tones = channel_statistics(&pixels, shape);
         let classes = (0..classes).map(|class| class.to_string()).collect();
-        Self { shape, classes, pixels, labels, normalization: tones }
+        Self { shape, classes, pixels, labels, normalization: tones, augmentation: ImageAugmentation::default() }
     }
 
     /// Sets the names of the classes. Default: their indices.
@@ -48,15 +52,33 @@ impl ImageDataset {
         self
     }
 
-    /// Reads training and test set from a folder of MNIST (or a set in its format) or CIFAR-10.
+    /// Sets random changes of the images in training. Default: none.
+    #[must_use]
+    pub fn augmented(mut self, augmentation: ImageAugmentation) -> Self {
+        self.augmentation = augmentation;
+        self
+    }
+
+    /// Reads training and test set from a folder of MNIST (or a set in its format), of CIFAR-10, or of
+    /// [image files](image_folder), with the default options.
     pub fn read(folder: &Path) -> Result<[Self; 2]> {
+        Self::read_with(folder, &ImageReadOptions::default())
+    }
+
+    /// Reads training and test set as [`read`](Self::read) does. Options are for image files.
+    pub fn read_with(folder: &Path, options: &ImageReadOptions) -> Result<[Self; 2]> {
+        if bytes::find(folder, packed_images::TRAIN).is_some() {
+            return packed_images::read(folder, options.size);
+        }
         if bytes::find(folder, idx::TRAIN[0]).is_some() {
             idx::read(folder)
         } else if bytes::find(folder, cifar::TEST).is_some() {
             cifar::read(folder)
+        } else if image_folder::is_image_folder(folder) || folder.join("train").is_dir() {
+            image_folder::read(folder, options)
         } else {
             let problem = format!(
-                "expected a folder with the files of MNIST (`{}` and three more) or the binary files of CIFAR-10 (`{}` and five more), plain or compressed",
+                "expected a folder with the files of MNIST (`{}` and three more) or the binary files of CIFAR-10 (`{}` and five more), plain or compressed, or a folder of JPEG or PNG images for each class",
                 idx::TRAIN[0],
                 cifar::TEST
             );
@@ -86,6 +108,30 @@ impl ImageDataset {
             Some(images) => Ok(images),
             None => Ok((cifar::read_files(&[path.to_owned()])?, true)),
         }
+    }
+
+    /// Reads images for a net that takes `shape` and knows `classes`: what [`read_new`](Self::read_new)
+    /// reads, and JPEG or PNG images, which are scaled and cut to its size. They are a file, a folder
+    /// without labels, or the test set of a folder with a folder for each class.
+    pub fn read_for(path: &Path, shape: [usize; 3], classes: &[String]) -> Result<(Self, bool)> {
+        if path.is_dir() {
+            let of_others = [idx::TEST[0], cifar::TEST].iter().any(|name| bytes::find(path, name).is_some());
+            return match bytes::find(path, packed_images::TEST) {
+                Some(file) => Ok((packed_images::read_for(&file, shape, classes)?, true)),
+                None if of_others => Self::read_new(path),
+                None => image_folder::read_for(path, shape, classes),
+            };
+        }
+        if path.to_string_lossy().contains(".jpk") {
+            return Ok((packed_images::read_for(path, shape, classes)?, true));
+        }
+        if image_file::FileUse::of(path) == image_file::FileUse::Image {
+            let [channels, rows, columns] = shape;
+            let mut images = image_file::ImageCollector::new(Some([rows, columns]));
+            images.add(path, &bytes::read(path)?, true)?;
+            return Ok((images.dataset(channels, vec![0], classes), false));
+        }
+        Self::read_new(path)
     }
 
     /// Uses the normalization of the training set, so that a network sees all images alike.
@@ -176,20 +222,11 @@ impl Dataset for ImageDataset {
     }
 
     fn batch(&self, examples: &[usize], device: &Device) -> ImageBatch {
-        let ([channels, rows, columns], size) = (self.shape, self.image_bytes());
-        let mut numbers = Vec::with_capacity(examples.len() * size);
-        for example in examples {
-            let image = &self.pixels[example * size..(example + 1) * size];
-            for (channel, [mean, deviation]) in image.chunks_exact(rows * columns).zip(&self.normalization) {
-                numbers.extend(channel.iter().map(|byte| (f32::from(*byte) - mean) / deviation));
-            }
-        }
-        let labels: Vec<i32> = examples.iter().map(|example| i32::from(self.labels[*example])).collect();
-        let images = TensorData::new(numbers, [examples.len(), channels, rows, columns]);
-        ImageBatch {
-            images: Tensor::from_data(images, device),
-            labels: Tensor::<1, Int>::from_data(TensorData::new(labels, [examples.len()]), device),
-        }
+        self.batch_of(examples, None, device)
+    }
+
+    fn training_batch(&self, examples: &[usize], epoch: u32, device: &Device) -> ImageBatch {
+        self.batch_of(examples, (!self.augmentation.is_identity()).then_some(epoch), device)
     }
 
     fn digest(&self) -> u64 {
@@ -201,6 +238,40 @@ impl Dataset for ImageDataset {
         };
         words(&self.labels, words(&self.pixels, bytes::digest(0, self.shape.map(|extent| extent as u64))))
     }
+}
+
+impl ImageDataset {
+    /// Creates a batch; `epoch` is that of random changes, if there are any.
+    fn batch_of(&self, examples: &[usize], epoch: Option<u32>, device: &Device) -> ImageBatch {
+        let ([channels, rows, columns], size) = (self.shape, self.image_bytes());
+        let mut numbers = Vec::with_capacity(examples.len() * size);
+        for example in examples {
+            let image = &self.pixels[example * size..(example + 1) * size];
+            let change = epoch.map(|epoch| self.augmentation.change(epoch, *example));
+            for (channel, [mean, deviation]) in image.chunks_exact(rows * columns).zip(&self.normalization) {
+                let number = |byte: u8| (f32::from(byte) - mean) / deviation;
+                match change {
+                    None => numbers.extend(channel.iter().map(|byte| number(*byte))),
+                    Some(change) => {
+                        let of_place = |place: usize| source(change, channel, [rows, columns], place);
+                        numbers.extend((0..rows * columns).map(|place| number(of_place(place))));
+                    }
+                }
+            }
+        }
+        let labels: Vec<i32> = examples.iter().map(|example| i32::from(self.labels[*example])).collect();
+        let images = TensorData::new(numbers, [examples.len(), channels, rows, columns]);
+        ImageBatch {
+            images: Tensor::from_data(images, device),
+            labels: Tensor::<1, Int>::from_data(TensorData::new(labels, [examples.len()]), device),
+        }
+    }
+}
+
+/// Returns the byte that comes to a place of a changed channel; black outside.
+fn source(change: ImageChange, channel: &[u8], size: [usize; 2], place: usize) -> u8 {
+    let columns = size[1].max(1);
+    change.source(size, place / columns, place % columns).map_or(0, |from| channel[from])
 }
 
 /// Computes mean and standard deviation of each channel. A constant channel is divided by 1.
@@ -244,6 +315,25 @@ mod tests {
         // The first example of the batch is the second image.
         let [mean, deviation] = images.normalization[0];
         assert!(((f32::from(pixels[18]) - mean) / deviation - numbers[0]).abs() < 1e-6);
+    }
+
+    #[test]
+    fn augmented_images_are_shifted_in_training_only() {
+        let pixels: Vec<u8> = (0..2 * 16).map(|place| place + 100).collect();
+        let images = ImageDataset::new([1, 4, 4], 2, pixels, vec![0, 1]);
+        let augmented = images.clone().augmented(ImageAugmentation { flip: true, crop_padding: 2, seed: 3 });
+        let numbers = |batch: ImageBatch| batch.images.into_data().try_to_vec::<f32>().unwrap();
+        let device = Device::flex();
+        assert_eq!(numbers(augmented.batch(&[1], &device)), numbers(images.batch(&[1], &device)));
+        let epochs: Vec<_> = (0..6).map(|epoch| numbers(augmented.training_batch(&[1], epoch, &device))).collect();
+        assert_ne!(epochs[0], epochs[1]);
+        assert_eq!(numbers(augmented.training_batch(&[0, 1], 2, &device))[16..], epochs[2], "batches do not matter");
+        // Every pixel is one of the image or black.
+        let [mean, deviation] = images.normalization[0];
+        let known = numbers(images.batch(&[1], &device));
+        let black = -mean / deviation;
+        assert!(epochs.iter().flatten().all(|number| known.contains(number) || *number == black));
+        assert!(epochs.iter().any(|numbers| numbers.contains(&black)));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Users, items and ratings, from files as those of MovieLens: one rating per line, with any
-//! separator. Further fields are ignored.
+//! separator, or a row of JSON lines, Parquet or Arrow IPC. Further fields are ignored.
 
 use super::{Dataset, bytes};
 use crate::models::RatingBatch;
@@ -144,7 +144,7 @@ impl Dataset for RatingDataset {
 
 /// Calls `visit` with user name, item name and rating of every line.
 fn each(pattern: &str, mut visit: impl FnMut([&[u8]; 2], f32)) -> Result<()> {
-    let sources = InputFile::find(pattern)?;
+    let sources = InputFile::as_tables(InputFile::find(pattern)?)?;
     let mut reports = Vec::new();
     // The separator is guessed from the first file.
     let guess = sources.first().map(DetectedFormat::separator_of).transpose()?;

@@ -4,7 +4,8 @@
 //! is a part of fixed length with the next token of each position. Examples follow each other
 //! without gap or overlap.
 
-use super::{Dataset, bytes};
+use super::tokenizer::TokenEncoder;
+use super::{Dataset, TextTokenizer, bytes};
 use crate::models::TextBatch;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use hemiola_array::read::{ByteRange, InputFile, LineReader, ParseError, ReadReport};
@@ -14,6 +15,38 @@ use hemiola_array::{Dictionary, Result};
 pub const END_OF_SENTENCE: &str = "<eos>";
 /// Token for words outside the vocabulary.
 pub const UNKNOWN: &str = "<unk>";
+
+/// Files of a text.
+#[derive(Clone, Copy, Debug)]
+pub struct TextPaths<'a> {
+    /// Path, pattern or folder of the files.
+    pub pattern: &'a str,
+    /// Column of tables (JSON lines, Parquet or Arrow IPC) whose values are the texts; `None` for
+    /// files of text.
+    pub column: Option<&'a str>,
+}
+
+impl<'a> From<&'a str> for TextPaths<'a> {
+    fn from(pattern: &'a str) -> Self {
+        Self { pattern, column: None }
+    }
+}
+
+impl<'a> From<&'a String> for TextPaths<'a> {
+    fn from(pattern: &'a String) -> Self {
+        Self { pattern, column: None }
+    }
+}
+
+impl TextPaths<'_> {
+    fn files(self) -> Result<Vec<InputFile>> {
+        let files = InputFile::find(self.pattern)?;
+        match self.column {
+            Some(column) => InputFile::as_texts(files, column),
+            None => Ok(files),
+        }
+    }
+}
 
 /// Vocabulary of a text: words and their indices.
 #[derive(Clone, Debug, Default)]
@@ -81,22 +114,58 @@ impl TextDataset {
 
     /// Reads a text and its vocabulary, in order of first occurrence, as sequences of `positions`
     /// tokens.
-    pub fn read(pattern: &str, positions: usize) -> Result<(Self, TextVocabulary)> {
+    pub fn read<'a>(source: impl Into<TextPaths<'a>>, positions: usize) -> Result<(Self, TextVocabulary)> {
+        let source = source.into();
         let mut vocabulary = TextVocabulary::default();
         vocabulary.words.intern(END_OF_SENTENCE.as_bytes());
-        let words = words_of(pattern, |word| Ok(vocabulary.words.intern(word.as_bytes())))?;
-        let text = long_enough(pattern, words, positions)?;
+        let words = words_of(source, |word| Ok(vocabulary.words.intern(word.as_bytes())))?;
+        let text = long_enough(source, "words, including one for the end of each sentence", words, positions)?;
         Ok((text, vocabulary))
     }
 
     /// Reads a text with a given vocabulary. Other words become [`UNKNOWN`] if the vocabulary has
     /// it, and are an error otherwise.
-    pub fn read_with(pattern: &str, positions: usize, vocabulary: &TextVocabulary) -> Result<Self> {
-        let words = words_of(pattern, |word| {
+    pub fn read_with<'a>(
+        source: impl Into<TextPaths<'a>>,
+        positions: usize,
+        vocabulary: &TextVocabulary,
+    ) -> Result<Self> {
+        let source = source.into();
+        let words = words_of(source, |word| {
             let known = vocabulary.number(word).or_else(|| vocabulary.number(UNKNOWN));
             known.ok_or_else(|| format!("a word of the training set, which has no `{UNKNOWN}` for other words"))
         })?;
-        long_enough(pattern, words, positions)
+        long_enough(source, "words, including one for the end of each sentence", words, positions)
+    }
+
+    /// Reads a text with a tokenizer. Every line is encoded by itself, with its line break; a token
+    /// for the end of a text follows each file, or each value of a column.
+    pub fn read_tokens<'a>(
+        source: impl Into<TextPaths<'a>>,
+        positions: usize,
+        tokenizer: &TextTokenizer,
+    ) -> Result<Self> {
+        let source = source.into();
+        let (mut encoder, mut tokens) = (TokenEncoder::new(tokenizer), Vec::new());
+        for file in source.files()? {
+            let path = file.path().to_owned();
+            let text = String::from_utf8(bytes::read_all(&file)?).map_err(|error| {
+                let at = error.utf8_error().valid_up_to();
+                bytes::bad_file(&path, format!("it is not UTF-8 at byte {at}; convert it"))
+            })?;
+            for line in text.split_inclusive('\n') {
+                if source.column.is_some() {
+                    encoder.encode(line.trim_end_matches('\n'), &mut tokens);
+                    tokens.extend(tokenizer.end_of_text());
+                } else {
+                    encoder.encode(line, &mut tokens);
+                }
+            }
+            if source.column.is_none() {
+                tokens.extend(tokenizer.end_of_text());
+            }
+        }
+        long_enough(source, "tokens", tokens, positions)
     }
 
     /// Number of tokens of the text.
@@ -147,8 +216,8 @@ impl Dataset for TextDataset {
 }
 
 /// Returns the tokens of all files; `index_of` gives the index of a word.
-fn words_of(pattern: &str, mut number: impl FnMut(&str) -> Result<u32, String>) -> Result<Vec<u32>> {
-    let sources = InputFile::find(pattern)?;
+fn words_of(source: TextPaths<'_>, mut number: impl FnMut(&str) -> Result<u32, String>) -> Result<Vec<u32>> {
+    let sources = source.files()?;
     let (mut words, mut reports) = (Vec::new(), Vec::new());
     for source in &sources {
         reports.push(LineReader::new().read(&ByteRange::whole(source.clone()), |line| {
@@ -168,14 +237,11 @@ fn words_of(pattern: &str, mut number: impl FnMut(&str) -> Result<u32, String>) 
     Ok(words)
 }
 
-fn long_enough(pattern: &str, words: Vec<u32>, positions: usize) -> Result<TextDataset> {
+fn long_enough(source: TextPaths<'_>, unit: &str, words: Vec<u32>, positions: usize) -> Result<TextDataset> {
     let text = TextDataset::new(words, positions);
     if text.is_empty() {
-        let problem = format!(
-            "it has {} words, including one for the end of each sentence; expected more than the sequence length of {positions}",
-            text.words()
-        );
-        return Err(bytes::bad_file(pattern.as_ref(), problem));
+        let problem = format!("it has {} {unit}; expected more than the sequence length of {positions}", text.words());
+        return Err(bytes::bad_file(source.pattern.as_ref(), problem));
     }
     Ok(text)
 }

@@ -1,7 +1,7 @@
 //! Description of a net in its checkpoint: everything that its use needs besides the weights.
 
 use super::NetArchitecture;
-use crate::data::{ImageDataset, RatingDataset, TextVocabulary};
+use crate::data::{ImageDataset, RatingDataset, TextCodec};
 use hemiola_array::Dictionary;
 use serde::{Deserialize, Serialize};
 
@@ -45,8 +45,11 @@ pub struct ImageInput {
 /// Text of a language model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextInput {
-    /// Words by index.
+    /// Words by index; empty if a tokenizer has the tokens.
     pub vocabulary: Vec<String>,
+    /// File of the tokenizer, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<String>,
     /// Number of words of an example of the training.
     pub sequence_length: usize,
 }
@@ -80,10 +83,14 @@ impl From<&RatingDataset> for NetInput {
 }
 
 impl NetInput {
-    /// Describes text with this vocabulary.
+    /// Describes text with this vocabulary or tokenizer.
     #[must_use]
-    pub fn text(vocabulary: &TextVocabulary, sequence_length: usize) -> Self {
-        Self::Text(TextInput { vocabulary: vocabulary.words().collect(), sequence_length })
+    pub fn text(codec: &TextCodec, sequence_length: usize) -> Self {
+        let (vocabulary, tokenizer) = match codec {
+            TextCodec::Words(vocabulary) => (vocabulary.words().collect(), None),
+            TextCodec::Tokenizer(tokenizer) => (Vec::new(), Some(tokenizer.json().to_owned())),
+        };
+        Self::Text(TextInput { vocabulary, tokenizer, sequence_length })
     }
 }
 

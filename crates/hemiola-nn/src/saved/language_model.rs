@@ -5,8 +5,7 @@
 
 use super::image_classifier::{batches, numbers};
 use super::{NetArchitecture, NetInput, SavedNet, TextInput};
-use crate::data::text::{END_OF_SENTENCE, UNKNOWN};
-use crate::data::{Dataset as _, TextDataset, TextVocabulary};
+use crate::data::{Dataset as _, TextCodec, TextDataset, TextTokenizer, TextVocabulary};
 use crate::error::Error;
 use crate::models::{Gpt, Lstm, LstmState, NeuralNet as _, Transformer};
 use crate::training::Metrics;
@@ -19,7 +18,7 @@ use serde::Serialize;
 pub struct LanguageModel {
     net: TextNet,
     input: TextInput,
-    vocabulary: TextVocabulary,
+    codec: TextCodec,
     device: Device,
 }
 
@@ -81,11 +80,18 @@ impl LanguageModel {
             }
             _ => return Err(saved.other_kind("a language model")),
         };
-        let vocabulary = TextVocabulary::from_words(&input.vocabulary);
-        if vocabulary.len() != words || input.sequence_length == 0 {
-            return Err(saved.damaged(format!("its vocabulary has {} words of {words}", vocabulary.len())));
+        let codec = match &input.tokenizer {
+            None => TextCodec::Words(TextVocabulary::from_words(&input.vocabulary)),
+            Some(json) => {
+                let tokenizer = TextTokenizer::parse(json);
+                let damaged = |problem: String| saved.damaged(format!("its tokenizer: {problem}"));
+                TextCodec::Tokenizer(Box::new(tokenizer.map_err(damaged)?))
+            }
+        };
+        if codec.len() != words || input.sequence_length == 0 {
+            return Err(saved.damaged(format!("its vocabulary has {} words of {words}", codec.len())));
         }
-        Ok(Self { net, input: input.clone(), vocabulary, device: device.clone() })
+        Ok(Self { net, input: input.clone(), codec, device: device.clone() })
     }
 
     /// Returns vocabulary and sequence length.
@@ -94,26 +100,17 @@ impl LanguageModel {
         &self.input
     }
 
-    /// Returns the vocabulary for lookups.
+    /// Returns the vocabulary or the tokenizer.
     #[must_use]
-    pub fn vocabulary(&self) -> &TextVocabulary {
-        &self.vocabulary
+    pub fn codec(&self) -> &TextCodec {
+        &self.codec
     }
 
-    /// Returns the indices of the words of a prompt, separated by white space; line breaks end
-    /// sentences. Unknown words become `<unk>` if the vocabulary has it, and are an error otherwise.
+    /// Returns the tokens of a prompt. Words of a vocabulary are separated by white space, and line
+    /// breaks end sentences; unknown words become `<unk>` if the vocabulary has it, and are an error
+    /// otherwise.
     pub fn tokens(&self, prompt: &str) -> Result<Vec<u32>, Error> {
-        let mut tokens = Vec::new();
-        for (line, sentence) in prompt.lines().enumerate() {
-            if line > 0 {
-                tokens.extend(self.vocabulary.number(END_OF_SENTENCE));
-            }
-            for word in sentence.split_whitespace() {
-                let known = self.vocabulary.number(word).or_else(|| self.vocabulary.number(UNKNOWN));
-                tokens.push(known.ok_or_else(|| Error::UnknownWord { word: word.to_owned() })?);
-            }
-        }
-        Ok(tokens)
+        self.codec.encode(prompt).map_err(|word| Error::UnknownWord { word })
     }
 
     /// Evaluates the model on a text with the vocabulary of the model. Every sequence starts without
@@ -153,7 +150,7 @@ impl LanguageModel {
     /// the end of a sentence, where the vocabulary has one. A transformer sees as many of the newest
     /// words as it was trained for; an LSTM sees all of them.
     pub fn generate(&self, prompt: &[u32], options: &GenerationOptions) -> Result<Vec<u32>, Error> {
-        let words = self.vocabulary.len();
+        let words = self.codec.len();
         if let Some(token) = prompt.iter().find(|token| **token as usize >= words) {
             return Err(Error::OtherData { problem: format!("word {token} is not one of {words}") });
         }
@@ -161,7 +158,7 @@ impl LanguageModel {
             let problem = "the temperature is a number of at least 0, and top-k at least 1".to_owned();
             return Err(Error::OtherData { problem });
         }
-        let mut context: Vec<u32> = self.vocabulary.number(END_OF_SENTENCE).into_iter().collect();
+        let mut context: Vec<u32> = self.codec.start().into_iter().collect();
         context.extend(prompt);
         if context.is_empty() {
             context.push(0);
@@ -190,22 +187,10 @@ impl LanguageModel {
         Ok(context.split_off(start))
     }
 
-    /// Returns words as text: sentences on lines of their own.
+    /// Returns tokens as text; sentences of words on lines of their own.
     #[must_use]
     pub fn text(&self, tokens: &[u32]) -> String {
-        let mut text = String::new();
-        for token in tokens {
-            let word = self.vocabulary.word(*token).unwrap_or_default();
-            if word == END_OF_SENTENCE {
-                text.push('\n');
-                continue;
-            }
-            if !text.is_empty() && !text.ends_with('\n') {
-                text.push(' ');
-            }
-            text += &word;
-        }
-        text
+        self.codec.decode(tokens)
     }
 
     fn tensor(&self, tokens: &[u32]) -> Tensor<2, Int> {

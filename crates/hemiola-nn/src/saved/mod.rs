@@ -12,6 +12,7 @@
 //! | [`image_classifier`](ImageClassifier) | classes of images, by `mlp`, `cnn` and `resnet` |
 //! | [`language_model`](LanguageModel) | perplexity and generated text, by `lstm`, `transformer` and `gpt` |
 //! | [`gpt_weights`] | weights of `gpt` in files of Hugging Face |
+//! | `torch_weights` | [weights for PyTorch](SavedNet::to_torch_safetensors) |
 //! | [`rating_model`](RatingModel) | ratings and recommendations, by `ncf` |
 //!
 //! ```
@@ -51,6 +52,7 @@ mod image_classifier;
 mod language_model;
 mod rating_model;
 mod saved_net;
+mod torch_weights;
 
 pub use architecture::NetArchitecture;
 pub use description::{ImageInput, NetDescription, NetInput, RatingInput, TextInput};

@@ -57,13 +57,17 @@
 //! |---|---|
 //! | [`net_fit`](NetFit) | settings of a run, and its result |
 //! | `net_learner` | one epoch, evaluation and checkpoint, for the loop over epochs |
+//! | `batch_loader` | threads that make the batches of coming steps |
+//! | `pause` | agreement of peers on the step at which training pauses |
 //! | [`net_metric`](NetMetric) | validation metrics |
 //! | [`journal`](check_checkpoints) | history of a run in the checkpoint of its trainer |
 
+mod batch_loader;
 mod journal;
 mod net_fit;
 mod net_learner;
 mod net_metric;
+mod pause;
 
 pub use journal::check_checkpoints;
 pub use net_fit::{FittedNet, NetFit};

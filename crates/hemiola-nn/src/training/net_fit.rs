@@ -28,6 +28,7 @@ pub struct NetFit<'a, D> {
     pub(super) metric: NetMetric,
     pub(super) batch_size: usize,
     pub(super) accumulate: usize,
+    pub(super) loader_threads: usize,
     seed: u64,
     limits: TrainingLimits,
     settings: Option<Value>,
@@ -59,6 +60,7 @@ impl<'a, D: Dataset> NetFit<'a, D> {
             metric: NetMetric::default(),
             batch_size: 64,
             accumulate: 1,
+            loader_threads: 1,
             seed: 1,
             limits: TrainingLimits { epochs: 10, patience: None, ..TrainingLimits::default() },
             settings: None,
@@ -96,6 +98,13 @@ impl<'a, D: Dataset> NetFit<'a, D> {
     /// backward passes, to save memory. Default: 1.
     pub fn accumulate(mut self, passes: usize) -> Self {
         self.accumulate = passes.max(1);
+        self
+    }
+
+    /// Sets the number of threads that make the batches of coming steps; 0 makes them between steps.
+    /// At most as many as the peer has workers are used. Bits do not depend on it. Default: 1.
+    pub fn loader_threads(mut self, threads: usize) -> Self {
+        self.loader_threads = threads;
         self
     }
 

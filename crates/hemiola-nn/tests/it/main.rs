@@ -5,6 +5,7 @@ mod errors;
 mod examples;
 mod fit;
 mod gpt;
+mod interruption;
 mod matrix;
 mod options;
 mod precision;

@@ -1,5 +1,5 @@
 //! `hemiola train` and `hemiola search`, and the commands that use trained models: `recommend`,
-//! `similar`, `predict`, `evaluate`, `coefficients`, `topics`, `infer`, `generate`.
+//! `similar`, `predict`, `evaluate`, `coefficients`, `topics`, `infer`, `generate`, `export`.
 
 mod bar_line;
 mod batch;
@@ -7,6 +7,7 @@ mod coefficients;
 mod documents;
 mod example_models;
 mod example_training;
+mod export;
 mod fm;
 mod folds;
 mod infer;
@@ -38,6 +39,7 @@ mod train_defaults;
 mod weight_args;
 
 pub(crate) use coefficients::CoefficientsArgs;
+pub(crate) use export::ExportArgs;
 pub(crate) use infer::InferArgs;
 pub(crate) use nets::GenerateArgs;
 pub(crate) use search::SearchCommand;

@@ -63,6 +63,11 @@ pub(super) struct ModelArgs {
 }
 
 impl ModelArgs {
+    /// Arguments for the model of a folder, without a report.
+    pub(super) fn of(model: PathBuf) -> Self {
+        Self { model, report: None }
+    }
+
     /// Loads the model in this process alone, and calls `work` with it.
     pub(super) fn with_model<M, T>(
         &self,

@@ -70,10 +70,10 @@ pub(super) struct TrainArgs {
     #[arg(long, requires = "output", help_heading = "Output")]
     resume: bool,
 
-    /// Save a checkpoint every N epochs, and at the end [default: every minute of training, and at
-    /// the end]
-    #[arg(long, value_name = "N", requires = "output", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Output")]
-    checkpoint_every: Option<u32>,
+    /// Save a checkpoint every N epochs, and at the end; `30s` for every 30 seconds of training, and
+    /// `500steps` for every 500 steps of a net [default: every minute of training, and at the end]
+    #[arg(long, value_name = "N|Ns|Nsteps", requires = "output", value_parser = checkpoint_interval, help_heading = "Output")]
+    checkpoint_every: Option<CheckpointInterval>,
 
     /// File for the report as JSON, or `-` for standard output.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -171,7 +171,7 @@ impl TrainArgs {
     pub(super) fn checkpoints(&self) -> Option<Checkpoints> {
         let checkpoints = Checkpoints::new(self.output.as_ref()?).resume(self.resume);
         Some(match self.checkpoint_every {
-            Some(epochs) => checkpoints.interval(CheckpointInterval::Epochs(epochs)),
+            Some(interval) => checkpoints.interval(interval),
             None => checkpoints,
         })
     }
@@ -390,6 +390,18 @@ fn missing_hint(pattern: &str, error: &ArrayError) -> String {
             _ => "`--data` takes files, folders, quoted patterns, and `-` for standard input".to_owned(),
         },
     }
+}
+
+/// Parses an interval of checkpoints: epochs, seconds or steps.
+fn checkpoint_interval(text: &str) -> Result<CheckpointInterval, String> {
+    let parsed = if let Some(steps) = text.strip_suffix("steps").or_else(|| text.strip_suffix("step")) {
+        steps.trim().parse().ok().filter(|steps| *steps > 0).map(CheckpointInterval::Steps)
+    } else if let Some(seconds) = text.strip_suffix('s') {
+        positive(seconds.trim()).ok().map(CheckpointInterval::Seconds)
+    } else {
+        text.parse().ok().filter(|epochs| *epochs > 0).map(CheckpointInterval::Epochs)
+    };
+    parsed.ok_or_else(|| format!("`{text}` is no interval, such as `2` (epochs), `30s` or `500steps`"))
 }
 
 /// Parses a finite number.

@@ -1,10 +1,12 @@
 //! The net commands in a build without the feature `nets`: they say how to enable them.
 
+use super::super::export::ExportFormat;
 use super::super::serving::ModelArgs;
 use super::NetUse;
 use crate::error::CommandError;
 use clap::Args;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Arguments of a net command, all ignored.
@@ -27,6 +29,11 @@ impl NetsDisabled {
 
 /// Refuses the use of a saved net.
 pub(in super::super) fn use_net(_common: &ModelArgs, _use: NetUse<'_>) -> anyhow::Result<ExitCode> {
+    Err(refusal().into())
+}
+
+/// Refuses the export of a saved net.
+pub(in super::super) fn export_net(_folder: &Path, _format: ExportFormat) -> anyhow::Result<Vec<u8>> {
     Err(refusal().into())
 }
 

@@ -8,7 +8,7 @@ use crate::error::CommandError;
 use crate::suggest;
 use clap::Args;
 use hemiola_nn::data::synthetic::SyntheticImages;
-use hemiola_nn::data::{Dataset as _, ImageDataset};
+use hemiola_nn::data::{Dataset as _, ImageAugmentation, ImageDataset, ImageReadOptions};
 use hemiola_nn::models::{CnnConfig, MlpConfig, ResnetConfig, ResnetPreset};
 use hemiola_nn::saved::NetInput;
 use hemiola_nn::training::NetMetric;
@@ -21,14 +21,60 @@ const METRIC: NetMetric = NetMetric::Accuracy;
 /// Flags of image classifiers.
 #[derive(Args, Debug)]
 struct ImageArgs {
-    /// Folder with the four files of MNIST, or of a set in its format, or with the binary files of
-    /// CIFAR-10; optionally compressed [default: synthetic images]
+    /// Folder with the four files of MNIST, or of a set in its format; with the binary files of
+    /// CIFAR-10; or with JPEG or PNG images, a folder for each class, in `train` and `val` or in one
+    /// place [default: synthetic images]
     #[arg(long, short, value_name = "DIR")]
     data: Option<PathBuf>,
 
     /// Train on the first N images only.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_examples: Option<u32>,
+
+    /// Image files: scale images to these rows and columns, and cut what is beyond them at both ends
+    /// [default: all images have one size]
+    #[arg(long, value_name = "N|ROWSxCOLUMNS", value_parser = image_size, requires = "data")]
+    image_size: Option<ImageSize>,
+
+    /// Image files without a validation set: the fraction of the images that becomes one.
+    #[arg(long, value_name = "FRACTION", default_value = "0.2", value_parser = fraction)]
+    validation: f64,
+
+    /// Mirror half of the training images left to right, others in each epoch.
+    #[arg(long)]
+    random_flip: bool,
+
+    /// Shift training images by up to N pixels, otherwise in each epoch: random cropping with a black
+    /// margin.
+    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u32).range(..=256))]
+    random_crop: u32,
+}
+
+/// Rows and columns of images.
+#[derive(Clone, Copy, Debug)]
+struct ImageSize([usize; 2]);
+
+/// Parses `N` or `ROWSxCOLUMNS`.
+fn image_size(text: &str) -> Result<ImageSize, String> {
+    let (rows, columns) = text.split_once(['x', 'X']).unwrap_or((text, text));
+    let extent = |text: &str| text.parse::<usize>().ok().filter(|extent| (1..=4096).contains(extent));
+    let size = extent(rows).zip(extent(columns)).map(|(rows, columns)| ImageSize([rows, columns]));
+    size.ok_or_else(|| format!("`{text}` is no size from 1 to 4096, such as `64` or `48x64`"))
+}
+
+/// Parses a number from 0 to 0.9.
+fn fraction(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.0..=0.9).contains(number));
+    number.ok_or_else(|| format!("`{text}` is not a number from 0 to 0.9, such as `0.2`"))
+}
+
+/// Settings of the training set that must not change when training is resumed.
+#[derive(Debug, Serialize)]
+struct ImageSettings<'a, S> {
+    #[serde(flatten)]
+    sizes: &'a S,
+    #[serde(skip_serializing_if = "ImageAugmentation::is_identity")]
+    augmentation: ImageAugmentation,
 }
 
 impl ImageArgs {
@@ -36,11 +82,22 @@ impl ImageArgs {
         match &self.data {
             Some(folder) if !folder.is_dir() => {
                 let failure = CommandError::usage(format!("`{}` is not a folder", folder.display()));
-                let general = "give the folder with the files of MNIST or CIFAR-10";
+                let general =
+                    "give a folder with the files of MNIST or CIFAR-10, or with a folder of images for each class";
                 Err(failure.hint(suggest::path_hint(folder).as_deref().unwrap_or(general)).into())
             }
             _ => Ok(()),
         }
+    }
+
+    /// Random changes of training images.
+    fn augmentation(&self, seed: u64) -> ImageAugmentation {
+        ImageAugmentation { flip: self.random_flip, crop_padding: self.random_crop as usize, seed }
+    }
+
+    /// Returns the settings that are compared on resuming: sizes of the net, and augmentation.
+    fn settings<'a, S: Serialize>(&self, sizes: &'a S, seed: u64) -> ImageSettings<'a, S> {
+        ImageSettings { sizes, augmentation: self.augmentation(seed) }
     }
 
     /// Loads the training set and the validation set. Synthetic images have the given shape.
@@ -52,7 +109,8 @@ impl ImageArgs {
         config: impl FnOnce(&ImageDataset) -> C,
     ) -> anyhow::Result<NetData<ImageDataset, C>> {
         let [train, valid] = if let Some(folder) = &self.data {
-            ImageDataset::read(folder)?
+            let size = self.image_size.map(|ImageSize(size)| size);
+            ImageDataset::read_with(folder, &ImageReadOptions { size, validation: self.validation, seed })?
         } else {
             let all = SyntheticImages { shape, classes: 10, examples: count + count / 5, seed }.dataset();
             [all.take(count), all.skip(count)]
@@ -61,6 +119,7 @@ impl ImageArgs {
             Some(limit) => train.take(limit as usize),
             None => train,
         };
+        let train = train.augmented(self.augmentation(seed));
         let valid = valid.normalized_as(&train);
         let [channels, rows, columns] = train.shape();
         let origin = if self.data.is_some() { "" } else { "synthetic " };
@@ -73,7 +132,15 @@ impl ImageArgs {
         );
         let shape = vec![train.len(), channels, rows, columns];
         let (config, input) = (config(&train), NetInput::from(&train));
-        Ok(NetData { train, valid: Some(valid), headline, config, input, sequence_length: 1, shape })
+        Ok(NetData {
+            train,
+            valid: Some(valid).filter(|valid| !valid.is_empty()),
+            headline,
+            config,
+            input,
+            sequence_length: 1,
+            shape,
+        })
     }
 }
 
@@ -127,7 +194,8 @@ impl TrainMlp {
             })
         };
         let kind = NetKind { name: "mlp", metric: METRIC };
-        NetCommand { kind, common, flags }.execute(sizes, load, MlpConfig::init)
+        let settings = images_args.settings(sizes, common.seed);
+        NetCommand { kind, common, flags }.execute(&settings, load, MlpConfig::init)
     }
 }
 
@@ -187,7 +255,8 @@ impl TrainCnn {
             })
         };
         let kind = NetKind { name: "cnn", metric: METRIC };
-        NetCommand { kind, common, flags }.execute(sizes, load, CnnConfig::init)
+        let settings = images_args.settings(sizes, common.seed);
+        NetCommand { kind, common, flags }.execute(&settings, load, CnnConfig::init)
     }
 }
 
@@ -197,7 +266,7 @@ Examples:
     hemiola train resnet
 
   CIFAR-10 on four local peers, with the usual settings:
-    hemiola train resnet --data cifar-10-batches-bin --peers 4 --batch-size 128 --optimizer sgd --momentum 0.9 --lr 0.1 --lr-schedule cosine --epochs 50 --output net
+    hemiola train resnet --data cifar-10-batches-bin --peers 4 --random-flip --random-crop 4 --batch-size 128 --optimizer sgd --momentum 0.9 --lr 0.1 --lr-schedule cosine --epochs 50 --output net
 ";
 
 /// Arguments of `hemiola train resnet`.
@@ -256,6 +325,7 @@ impl TrainResnet {
             })
         };
         let kind = NetKind { name: "resnet", metric: METRIC };
-        NetCommand { kind, common, flags }.execute(sizes, load, ResnetConfig::init)
+        let settings = images_args.settings(sizes, common.seed);
+        NetCommand { kind, common, flags }.execute(&settings, load, ResnetConfig::init)
     }
 }

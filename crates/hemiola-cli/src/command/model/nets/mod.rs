@@ -7,12 +7,15 @@
 //! | `images`, `text`, `gpt`, `ratings` | the commands, grouped by their data |
 //! | `net_command` | from flags and data to a training run of the library |
 //! | `generate` | `hemiola generate` |
+//! | `export` | export for PyTorch and ONNX |
 //! | `saved` | use of saved nets by `evaluate`, `predict`, `recommend` and `similar` |
 //! | `net_size` | memory of a net, checked before it is built |
 //! | `absent` | the commands in a build without nets |
 
 #[cfg(not(feature = "nets"))]
 mod absent;
+#[cfg(feature = "nets")]
+mod export;
 #[cfg(feature = "nets")]
 mod generate;
 #[cfg(feature = "nets")]
@@ -37,11 +40,13 @@ use hemiola_array::save::PartReader;
 use std::path::Path;
 
 #[cfg(not(feature = "nets"))]
-pub(super) use absent::use_net;
-#[cfg(not(feature = "nets"))]
 pub(crate) use absent::{
     GenerateArgs, TrainCnn, TrainGpt, TrainLstm, TrainMlp, TrainNcf, TrainResnet, TrainTransformer,
 };
+#[cfg(not(feature = "nets"))]
+pub(super) use absent::{export_net, use_net};
+#[cfg(feature = "nets")]
+pub(super) use export::export_net;
 #[cfg(feature = "nets")]
 pub(crate) use generate::GenerateArgs;
 #[cfg(feature = "nets")]

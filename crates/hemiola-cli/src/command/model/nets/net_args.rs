@@ -22,7 +22,7 @@ Exit codes:
   0     trained, or training was complete already
   2     wrong use: change a flag, a file or the output folder; nothing was written
   3     the system or another peer failed, for example a full disk
-  130   stopped by Ctrl-C after an epoch (128 + the signal number for other signals); saved if --output is given";
+  130   stopped by Ctrl-C within an epoch (128 + the signal number for other signals); saved if --output is given";
 
 /// Parser of `--strategy`: any text, with the names of the built-in strategies for completion.
 const STRATEGY: NamedValueParser<String> = NamedValueParser::new(
@@ -52,6 +52,11 @@ pub(super) struct NetArgs {
     /// passes, to save memory.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Optimization")]
     accumulate: u32,
+
+    /// Threads of a peer that make the batches of coming steps; 0 makes them between steps. Bits do not
+    /// depend on it.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(..=64), help_heading = "Cluster")]
+    loader_threads: u32,
 
     /// Optimizer.
     #[arg(long, value_enum, default_value = "adam", help_heading = "Optimization")]
@@ -272,6 +277,13 @@ impl NetArgs {
     /// Returns the number of accumulated passes per step.
     pub(super) fn accumulate(&self) -> usize {
         self.accumulate as usize
+    }
+}
+
+impl NetArgs {
+    /// Returns the number of threads that make batches.
+    pub(super) fn loader_threads(&self) -> usize {
+        self.loader_threads as usize
     }
 }
 

@@ -91,6 +91,7 @@ impl NetCommand<'_> {
                     .metric(kind.metric)
                     .batch_size(net_settings.batch_size)
                     .accumulate(flags.accumulate())
+                    .loader_threads(flags.loader_threads())
                     .seed(common.seed)
                     .limits(limits.clone())
                     .settings(&settings)

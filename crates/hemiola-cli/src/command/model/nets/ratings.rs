@@ -32,7 +32,8 @@ A line of data is a user, an item and a rating, with any separator; further fiel
 #[derive(Args, Debug)]
 #[command(after_help = format!("{HELP}\n{AFTER_HELP}"), mut_args(|argument| TrainDefaults::NCF.complete(argument)))]
 pub(crate) struct TrainNcf {
-    /// Files, a folder or a pattern with ratings [default: synthetic ratings]
+    /// Files, a folder or a pattern with ratings, in the first three columns of text, JSON lines,
+    /// Parquet or Arrow IPC [default: synthetic ratings]
     #[arg(long, short, value_name = "FILES")]
     data: Option<String>,
 

@@ -13,9 +13,11 @@ use crate::plural::counted;
 use hemiola_cluster::Error;
 use hemiola_models::linear::ConfusionMatrix;
 use hemiola_models::training::Metrics;
-use hemiola_nn::data::{ImageDataset, TextDataset};
+use hemiola_nn::data::ImageDataset;
 use hemiola_nn::models::Device;
-use hemiola_nn::saved::{ImageEvaluation, NetInput, RatingEvaluation, SavedNet, TextEvaluation};
+use hemiola_nn::saved::{
+    ImageClassifier, ImageEvaluation, ImageInput, NetInput, RatingEvaluation, SavedNet, TextEvaluation,
+};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -76,7 +78,7 @@ struct ImageReport {
 
 fn evaluate_images(common: &ModelArgs, net: &SavedNet, data: &str) -> anyhow::Result<()> {
     let classifier = net.image_classifier(&Device::flex()).map_err(Error::from)?;
-    let (images, has_labels) = images(data)?;
+    let (images, has_labels) = images(&classifier, data)?;
     if !has_labels {
         let failure = CommandError::usage(format!("`{data}` has no labels"));
         let hint = "put the file of labels beside it (`..-labels-idx1-ubyte`), or use `hemiola predict`";
@@ -102,7 +104,7 @@ struct NamedPrediction<'a> {
 
 fn predict_images(common: &ModelArgs, net: &SavedNet, data: &str) -> anyhow::Result<()> {
     let classifier = net.image_classifier(&Device::flex()).map_err(Error::from)?;
-    let (images, _) = images(data)?;
+    let (images, _) = images(&classifier, data)?;
     let classes = &classifier.input().classes;
     let predictions: Vec<NamedPrediction<'_>> = classifier
         .predict(&images)
@@ -121,11 +123,12 @@ fn predict_images(common: &ModelArgs, net: &SavedNet, data: &str) -> anyhow::Res
     common.write(&text, &predictions)
 }
 
-fn images(data: &str) -> anyhow::Result<(ImageDataset, bool)> {
+fn images(classifier: &ImageClassifier, data: &str) -> anyhow::Result<(ImageDataset, bool)> {
     if !Path::new(data).is_dir() {
         must_exist(data)?;
     }
-    Ok(ImageDataset::read_new(Path::new(data))?)
+    let ImageInput { shape, classes, .. } = classifier.input();
+    Ok(ImageDataset::read_for(Path::new(data), *shape, classes)?)
 }
 
 fn evaluate_text(common: &ModelArgs, net: &SavedNet, data: &str) -> anyhow::Result<()> {
@@ -133,10 +136,10 @@ fn evaluate_text(common: &ModelArgs, net: &SavedNet, data: &str) -> anyhow::Resu
     let folder = Path::new(data);
     let file = if folder.is_dir() { in_folder(folder, "test")? } else { data.to_owned() };
     must_exist(&file)?;
-    let text = TextDataset::read_with(&file, model.input().sequence_length, model.vocabulary())?;
+    let text = model.codec().read(&file, model.input().sequence_length)?;
     let evaluation = model.evaluate(&text).map_err(Error::from)?;
     let TextEvaluation { metrics, words } = &evaluation;
-    common.write(&metric_lines(&counted(*words, "word"), metrics), &evaluation)
+    common.write(&metric_lines(&counted(*words, model.codec().unit()), metrics), &evaluation)
 }
 
 fn evaluate_ratings(common: &ModelArgs, net: &SavedNet, data: &str) -> anyhow::Result<()> {

@@ -5,9 +5,10 @@ use super::super::train_defaults::TrainDefaults;
 use super::net_args::{AFTER_HELP, NetArgs};
 use super::net_command::{NetCommand, NetData, NetKind};
 use crate::error::CommandError;
+use crate::suggest;
 use clap::Args;
 use hemiola_nn::data::synthetic::SyntheticText;
-use hemiola_nn::data::{Dataset as _, TextDataset, TextVocabulary};
+use hemiola_nn::data::{Dataset as _, TextCodec, TextDataset, TextPaths, TextTokenizer, TextVocabulary};
 use hemiola_nn::models::{LstmConfig, TransformerConfig};
 use hemiola_nn::saved::NetInput;
 use hemiola_nn::training::NetMetric;
@@ -30,7 +31,16 @@ pub(super) struct TextArgs {
     #[arg(long, value_name = "FRACTION|FILE")]
     validation: Option<String>,
 
-    /// Sequence length: words per example.
+    /// Column of JSON lines, Parquet or Arrow IPC files with the texts.
+    #[arg(long, value_name = "COLUMN", requires = "data")]
+    text_column: Option<String>,
+
+    /// File of a byte-level BPE tokenizer (Hugging Face's `tokenizer.json`, as of GPT-2 or Llama 3):
+    /// any text is divided into its tokens instead of words. Stored with the net.
+    #[arg(long, value_name = "FILE", requires = "data")]
+    tokenizer: Option<PathBuf>,
+
+    /// Sequence length: words per example, or tokens with --tokenizer.
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) sequence_length: u32,
 }
@@ -42,6 +52,7 @@ pub(super) struct TextFiles {
     valid: Option<String>,
     /// Validation fraction, used without a validation file.
     share: f64,
+    tokenizer: Option<TextTokenizer>,
 }
 
 impl TextArgs {
@@ -68,7 +79,8 @@ impl TextArgs {
             _ => beside,
         };
         train.iter().chain(&valid).try_for_each(|pattern| must_exist(pattern))?;
-        Ok(TextFiles { train, valid, share: share.unwrap_or(0.0) })
+        let tokenizer = self.tokenizer.as_deref().map(read_tokenizer).transpose()?;
+        Ok(TextFiles { train, valid, share: share.unwrap_or(0.0), tokenizer })
     }
 
     /// Loads the training set and the validation set; `config` builds a net for the vocabulary
@@ -80,39 +92,51 @@ impl TextArgs {
         config: impl FnOnce(usize) -> C,
     ) -> anyhow::Result<NetData<TextDataset, C>> {
         let sequence_length = self.sequence_length as usize;
-        let (train, valid, vocabulary) = match (&files.train, &files.valid) {
-            (Some(train), Some(valid)) => {
-                let (train, vocabulary) = TextDataset::read(train, sequence_length)?;
-                let valid = TextDataset::read_with(valid, sequence_length, &vocabulary)?;
-                (train, Some(valid), vocabulary)
+        let source = |pattern| TextPaths { pattern, column: self.text_column.as_deref() };
+        let (all, codec) = match (&files.train, &files.tokenizer) {
+            (Some(train), Some(tokenizer)) => {
+                let codec = TextCodec::Tokenizer(Box::new(tokenizer.clone()));
+                (codec.read(source(train), sequence_length)?, codec)
             }
-            (train, _) => {
-                let (all, vocabulary) = if let Some(train) = train {
-                    TextDataset::read(train, sequence_length)?
-                } else {
-                    let text = SyntheticText { sequence_length, seed, ..SyntheticText::default() };
-                    let words = (0..text.vocabulary_size).map(|word| word.to_string());
-                    let vocabulary = TextVocabulary::from_words(words);
-                    (text.dataset(), vocabulary)
-                };
-                let [train, valid] = all.split(files.share);
-                (train, Some(valid).filter(|valid| !valid.is_empty()), vocabulary)
+            (Some(train), None) => {
+                let (all, vocabulary) = TextDataset::read(source(train), sequence_length)?;
+                (all, TextCodec::Words(vocabulary))
             }
+            (None, _) => {
+                let text = SyntheticText { sequence_length, seed, ..SyntheticText::default() };
+                let words = (0..text.vocabulary_size).map(|word| word.to_string());
+                (text.dataset(), TextCodec::Words(TextVocabulary::from_words(words)))
+            }
+        };
+        let (train, valid) = if let Some(valid) = &files.valid {
+            (all, Some(codec.read(source(valid), sequence_length)?))
+        } else {
+            let [train, valid] = all.split(files.share);
+            (train, Some(valid).filter(|valid| !valid.is_empty()))
         };
         if train.is_empty() {
             let failure = CommandError::usage("the training set is empty");
             return Err(failure.hint("use a smaller validation set (`--validation 0.1`), or more text").into());
         }
-        let (validation, words) = (valid.as_ref().map_or(0, TextDataset::words), vocabulary.len());
+        let (validation, words) = (valid.as_ref().map_or(0, TextDataset::words), codec.len());
         let origin = if files.train.is_some() { "" } else { "synthetic " };
         let headline = format!(
-            "{} {origin}words, {words} distinct, {validation} for validation, in sequences of {sequence_length}",
-            train.words()
+            "{} {origin}{}s, {words} distinct, {validation} for validation, in sequences of {sequence_length}",
+            train.words(),
+            codec.unit()
         );
         let shape = vec![train.len(), sequence_length, words];
-        let (config, input) = (config(words), NetInput::text(&vocabulary, sequence_length));
+        let (config, input) = (config(words), NetInput::text(&codec, sequence_length));
         Ok(NetData { train, valid, headline, config, input, sequence_length, shape })
     }
+}
+
+/// Reads a tokenizer, before peers are launched.
+fn read_tokenizer(path: &Path) -> anyhow::Result<TextTokenizer> {
+    if let (false, Some(hint)) = (path.is_file(), suggest::path_hint(path)) {
+        return Err(CommandError::usage(format!("`{}` is not a file", path.display())).hint(hint).into());
+    }
+    Ok(TextTokenizer::read(path)?)
 }
 
 /// Returns the one file of a folder whose name contains a word.

@@ -7,6 +7,7 @@
 use arrow_array::builder::{ArrayBuilder as _, Float64Builder, Int64Builder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
+use parking_lot::Mutex;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -59,7 +60,40 @@ pub enum TableCell<'a> {
 pub struct ParquetTable<W: Write + Send> {
     schema: Arc<Schema>,
     columns: Vec<ColumnBuilder>,
-    writer: ArrowWriter<W>,
+    writer: ArrowWriter<ParquetSink<W>>,
+    failure: SinkFailure,
+}
+
+/// First error of a sink. The writer may turn it into a text, which has no kind.
+type SinkFailure = Arc<Mutex<Option<io::Error>>>;
+
+/// Sink that keeps its first error.
+struct ParquetSink<W> {
+    inner: W,
+    failure: SinkFailure,
+}
+
+impl<W: Write> ParquetSink<W> {
+    /// Keeps the error, and returns another one of its kind.
+    fn kept<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+        outcome.map_err(|error| {
+            let again = io::Error::from(error.kind());
+            self.failure.lock().get_or_insert(error);
+            again
+        })
+    }
+}
+
+impl<W: Write> Write for ParquetSink<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let outcome = self.inner.write(bytes);
+        self.kept(outcome)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let outcome = self.inner.flush();
+        self.kept(outcome)
+    }
 }
 
 /// Values of a column that are not written yet.
@@ -85,9 +119,12 @@ impl<W: Write + Send> ParquetTable<W> {
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_max_row_group_row_count(Some(GROUP_ROWS))
             .build();
-        let writer = ArrowWriter::try_new(sink, schema.clone(), Some(properties)).map_err(io_error)?;
+        let failure = SinkFailure::default();
+        let sink = ParquetSink { inner: sink, failure: failure.clone() };
+        let writer = ArrowWriter::try_new(sink, schema.clone(), Some(properties));
+        let writer = writer.map_err(|error| io_error(&failure, error))?;
         let columns = columns.iter().map(|(_, kind)| ColumnBuilder::new(*kind)).collect();
-        Ok(Self { schema, columns, writer })
+        Ok(Self { schema, columns, writer, failure })
     }
 
     /// Appends a row, with a cell for each column.
@@ -112,13 +149,14 @@ impl<W: Write + Send> ParquetTable<W> {
     fn write_batch(&mut self) -> io::Result<()> {
         let arrays = self.columns.iter_mut().map(ColumnBuilder::take).collect();
         let batch = RecordBatch::try_new(self.schema.clone(), arrays).map_err(io::Error::other)?;
-        self.writer.write(&batch).map_err(io_error)
+        self.writer.write(&batch).map_err(|error| io_error(&self.failure, error))
     }
 
     /// Writes the rest and the footer; returns the sink.
     pub fn finish(mut self) -> io::Result<W> {
         self.write_batch()?;
-        self.writer.into_inner().map_err(io_error)
+        let Self { writer, failure, .. } = self;
+        writer.into_inner().map(|sink| sink.inner).map_err(|error| io_error(&failure, error))
     }
 }
 
@@ -170,15 +208,9 @@ impl ColumnBuilder {
     }
 }
 
-/// Returns the error of the file behind an error of the writer, if there is one.
-fn io_error(error: ParquetError) -> io::Error {
-    match error {
-        ParquetError::External(cause) => match cause.downcast::<io::Error>() {
-            Ok(error) => *error,
-            Err(cause) => io::Error::other(cause),
-        },
-        other => io::Error::other(other),
-    }
+/// Returns the error of the sink behind an error of the writer, if there is one.
+fn io_error(failure: &SinkFailure, error: ParquetError) -> io::Error {
+    failure.lock().take().unwrap_or_else(|| io::Error::other(error))
 }
 
 #[cfg(test)]

@@ -51,7 +51,6 @@ impl TableArg {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableColumn {
     pub(super) name: String,
-    #[cfg_attr(not(any(feature = "arrow", test)), expect(dead_code, reason = "Parquet alone has typed columns"))]
     pub(super) kind: ColumnKind,
 }
 

@@ -271,7 +271,7 @@ impl TrainingAlgorithm for FmTraining<'_> {
                     FmLoss::Logistic => ("logloss".to_owned(), objective),
                 };
                 let (train, updates) = ([metric].into(), self.train as u64);
-                return Ok(EpochResult { objective, train, duration, plan: None, updates, note, partial: false });
+                return Ok(EpochResult { note, ..EpochResult::new(objective, train, duration, updates) });
             }
             self.model.parameters = backup;
             let learning_rate = &mut self.progress.learning_rate;

@@ -147,15 +147,7 @@ impl TrainingAlgorithm for KMeansTraining<'_> {
         let distance = (inertia / count as f64).sqrt();
         let mut train: Metrics = [("inertia".to_owned(), inertia), ("distance".to_owned(), distance)].into();
         train.extend(self.progress.movement.map(|movement| ("movement".to_owned(), movement)));
-        Ok(EpochResult {
-            objective: inertia,
-            train,
-            duration,
-            plan: None,
-            updates: count as u64,
-            note: None,
-            partial: false,
-        })
+        Ok(EpochResult::new(inertia, train, duration, count as u64))
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {

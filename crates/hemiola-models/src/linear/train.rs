@@ -208,7 +208,7 @@ impl TrainingAlgorithm for LinearTraining<'_> {
             format!("{:.1} % of averages were consistent; peers restart from the exact model", 100.0 * share)
         });
         let updates = self.data.train as u64 * u64::from(self.settings.settings.rounds);
-        Ok(EpochResult { objective, train: metrics, duration, plan: None, updates, note, partial: false })
+        Ok(EpochResult { note, ..EpochResult::new(objective, metrics, duration, updates) })
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {

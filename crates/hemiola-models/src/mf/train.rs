@@ -340,7 +340,7 @@ impl MfTraining<'_> {
                 self.epochs += 1;
                 let train = [(name.to_owned(), metric)].into();
                 let updates = self.train.len() as u64;
-                let result = EpochResult { objective, train, duration, plan, updates, note, partial: false };
+                let result = EpochResult { plan, note, ..EpochResult::new(objective, train, duration, updates) };
                 return (Ok(result), Some(backup));
             }
             self.model = backup;

@@ -174,15 +174,7 @@ impl TrainingAlgorithm for RidgeTraining<'_> {
         let rmse = ((objective - penalty).max(0.0) / self.moments.total).sqrt();
         let mut train: Metrics = [("rmse".to_owned(), rmse)].into();
         train.extend(self.progress.gradient.map(|gradient| ("gradient".to_owned(), gradient)));
-        Ok(EpochResult {
-            objective,
-            train,
-            duration,
-            plan: None,
-            updates: self.rows.examples as u64,
-            note,
-            partial: false,
-        })
+        Ok(EpochResult { note, ..EpochResult::new(objective, train, duration, self.rows.examples as u64) })
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {

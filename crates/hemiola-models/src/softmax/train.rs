@@ -143,7 +143,7 @@ impl TrainingAlgorithm for SoftmaxTraining<'_> {
         train.extend(self.progress.gradient.map(|gradient| ("gradient".to_owned(), gradient)));
         let (objective, updates) = (value.objective, self.objective.rows.examples as u64);
         self.value = Some(value);
-        Ok(EpochResult { objective, train, duration, plan: None, updates, note: None, partial: false })
+        Ok(EpochResult::new(objective, train, duration, updates))
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {

@@ -231,15 +231,7 @@ impl<T: ColumnValue> TrainingAlgorithm for SparseTraining<'_, T> {
         let updates = found.visited - before;
         self.progress.gap = Some(survey.gap);
         self.solver = Some(found);
-        Ok(EpochResult {
-            objective: survey.objective,
-            train,
-            duration,
-            plan: None,
-            updates,
-            note: None,
-            partial: false,
-        })
+        Ok(EpochResult::new(survey.objective, train, duration, updates))
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {

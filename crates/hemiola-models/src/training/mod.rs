@@ -43,7 +43,7 @@ pub(crate) use digest::{hash_combine, labelled_digest};
 pub use fit::Fit;
 pub use fit_loop::{TrainingAlgorithm, fit_loop};
 pub use hemiola_training::{
-    Callback, CheckpointInterval, CheckpointMetadata, Checkpoints, ClusterInfo, DatasetInfo, EpochProgress,
+    Callback, CheckpointInterval, CheckpointMetadata, Checkpoints, ClusterInfo, DatasetInfo, EpochEnd, EpochProgress,
     EpochResult, FitOptions, Metrics, NoCallback, StopDecision, TargetMetric, TrainingControl, TrainingLimits,
     TrainingReport, TrainingSpec, TrainingSummary, check_same_settings, check_same_values,
 };

@@ -255,7 +255,7 @@ mod tests {
         let lab = tempfile::tempdir().unwrap();
         (0..40).for_each(|number: u8| write(lab.path(), &format!("c{}/{number:02}.png", number % 2), &tone(number)));
         let read = |seed, validation| {
-            let options = ImageReadOptions { seed, validation, ..ImageReadOptions::default() };
+            let options = ImageReadOptions { validation, seed, ..ImageReadOptions::default() };
             ImageDataset::read_with(lab.path(), &options).unwrap()
         };
         let [train, valid] = read(1, 0.25);

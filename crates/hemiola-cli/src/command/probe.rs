@@ -41,7 +41,8 @@ impl ProbeArgs {
             report::check(path)?;
         }
         let measure = |cluster: &Cluster| -> hemiola_cluster::Result<_> {
-            let peers = cluster.all_gather(PeerSpec::on(host()).device(self.device.clone()))?;
+            let places = cluster.all_gather((host(), self.device.clone()))?;
+            let peers = places.into_iter().map(|(host, device)| PeerSpec::on(host).device(device)).collect();
             let pairs = probe(cluster, |_, _| ())?;
             Ok((cluster.is_root(), describe(peers, &pairs), pairs))
         };

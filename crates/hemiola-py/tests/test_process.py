@@ -62,13 +62,15 @@ def long_fit():
 
 
 def test_ctrl_c_stops_a_fit():
+    # Engines that other tests have started may have threads.
+    before = threading.active_count()
     timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         long_fit()
     timer.join()
     # Nothing of the interrupted fit is left. Its workers end by themselves, a moment after it.
-    assert threading.active_count() == 1
+    assert threading.active_count() <= before
     deadline = time.monotonic() + 60
     while left := [name for name in thread_names() if name.startswith("hemiola")]:
         assert time.monotonic() < deadline, left

@@ -8,7 +8,7 @@
 //! **Decision:** the crate `tokenizers` needs a regular-expression library in C, or a feature that is
 //! called unstable, and a dozen further crates; this reader needs the crate `regex`. It refuses
 //! tokenizers of other kinds by name. The pattern `\s+(?!\S)` of all these tokenizers, for which
-//! `regex` has no look-ahead, is a rule of [`Splitter`].
+//! `regex` has no look-ahead, is a rule of `Splitter`.
 //!
 //! **Invariant:** a tokenizer that is read has a token for every byte.
 

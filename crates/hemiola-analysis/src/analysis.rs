@@ -12,7 +12,9 @@ use crate::access::{Access, ArrayAccesses, LoopSpec, Subscript};
 use crate::dependence::{Dependence, dependences};
 use crate::error::Error;
 use crate::index_names::IndexNames;
-use crate::parallelization::{LegalityViolation, Parallelization, ScheduleVerdict, schedule_verdicts};
+use crate::parallelization::{
+    CandidateSchedule, LegalityViolation, Parallelization, ScheduleVerdict, schedule_verdicts,
+};
 
 /// Dependences of a loop, and the verdict on each parallelization.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,6 +100,12 @@ impl Analysis {
     #[must_use]
     pub fn describe(&self, parallelization: &Parallelization) -> String {
         IndexNames(&self.indices).describe(parallelization)
+    }
+
+    /// Describes a candidate, as [`describe`](Self::describe) does.
+    #[must_use]
+    pub fn describe_candidate(&self, candidate: &CandidateSchedule) -> String {
+        IndexNames(&self.indices).describe_candidate(candidate)
     }
 
     /// Explains a violation with the names of this loop: the distance, its two accesses, and the

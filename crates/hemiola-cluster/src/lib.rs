@@ -68,7 +68,7 @@ pub use run::run;
 pub use service::{ServiceHandle, ShutdownToken};
 pub use standalone::{Standalone, standalone};
 pub use stderr_observer::StderrObserver;
-pub use stop_request::{StopPoll, StopRequest, StopRequestCause};
+pub use stop_request::{StopPoll, StopRequest, StopRequestCause, StopScope};
 pub use system_env::SystemEnv;
 pub use waits::{WaitGuard, WaitReason, WaitRegistry};
 pub use worker_pool::{Worker, panic_message};

@@ -30,7 +30,7 @@ pub(crate) fn analyze_loop(description: &str, indices: Vec<String>) -> PyResult<
                 pair.map(|pair| vec![pair.first.line, pair.second.line]).unwrap_or_default()
             });
             json!({
-                "candidate": format!("{:?}", violation.candidate),
+                "candidate": analysis.describe_candidate(&violation.candidate),
                 "reason": analysis.explain(violation),
                 "lines": lines.unwrap_or_default(),
             })

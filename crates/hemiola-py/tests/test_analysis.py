@@ -56,7 +56,7 @@ def test_a_factorization_runs_in_two_dimensions():
     assert found.kind == "2D" and found.is_parallel and found.indices == ("u", "i")
     assert found.legal[0].space == "u" and found.legal[0].time == "i"
     assert "rotation" in found.legal[0].text
-    reason = next(item for item in found.rejected if item.candidate.startswith("OneD"))
+    reason = next(item for item in found.rejected if item.candidate.startswith("1D: parts along `u`"))
     line = factorize.__code__.co_firstlineno
     assert reason.lines[0] in range(line + 2, line + 6) and "is not 0 along `u`" in reason.reason
     assert "h[i]" in str(found) and f"line {line + 5}: " in str(found)

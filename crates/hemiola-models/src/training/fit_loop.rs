@@ -37,8 +37,9 @@ pub trait TrainingAlgorithm {
     fn epoch(&mut self, before: Option<f64>) -> Result<EpochResult>;
 
     /// Returns whether a copy of the model before each epoch is kept, to restore it if a request to
-    /// stop ends the epoch. If not, such an epoch must be [partial](hemiola_training::EpochEnd::Partial), or be
-    /// [discarded](Self::discard_epoch) by the algorithm itself.
+    /// stop ends the epoch. If not, such an epoch must be
+    /// [partial](hemiola_training::EpochEnd::Partial), or be [discarded](Self::discard_epoch) by the
+    /// algorithm itself.
     fn keeps_snapshots(&self) -> bool {
         true
     }

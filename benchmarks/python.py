@@ -179,7 +179,7 @@ def import_seconds():
 
 def contract():
     """Returns the numbers of checks of scikit-learn's contract that pass, are declared, and fail."""
-    command = [sys.executable, "-m", "pytest", "-q", "--tb=no", str(ROOT / "crates/hemiola-py/tests/test_contract.py")]
+    command = [sys.executable, "-m", "pytest", "--tb=no", str(ROOT / "crates/hemiola-py/tests/test_contract.py")]
     summary = subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout.strip().splitlines()[-1]
     count = {kind: int(number) for number, kind in re.findall(r"(\d+) (passed|xfailed|failed)", summary)}
     return {"passed": count.get("passed", 0), "declared": count.get("xfailed", 0), "failed": count.get("failed", 0)}

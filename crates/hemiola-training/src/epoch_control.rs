@@ -19,8 +19,9 @@ pub struct EpochControl<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) callback: &'a mut dyn Callback,
     pub(crate) checkpoints: Option<&'a Checkpoints>,
-    /// Metadata of a checkpoint now, with an empty state.
-    pub(crate) metadata: CheckpointMetadata,
+    /// Returns the metadata of a checkpoint now, with an empty state. They have the whole history, and
+    /// are made for a save only.
+    pub(crate) metadata: &'a dyn Fn() -> CheckpointMetadata,
     /// Seconds of training in earlier epochs.
     pub(crate) seconds_before: f64,
     /// Seconds of training at the last attempt to save a checkpoint.
@@ -56,7 +57,8 @@ impl EpochControl<'_> {
         let Some(checkpoints) = self.checkpoints else { return Ok(()) };
         self.last_checkpoint = self.seconds_before + elapsed.as_secs_f64();
         let start = self.cluster.env().now();
-        let metadata = CheckpointMetadata { state: position.clone(), ..self.metadata.clone() };
+        let metadata = CheckpointMetadata { state: position.clone(), ..(self.metadata)() };
+        let epochs = metadata.progress.len() as u32;
         let reason = WaitReason { operation: "the disk, to write a checkpoint", number: None, site: None };
         let waiting = self.cluster.waiting(Waiter::Driver, reason, None);
         let saved = save(checkpoints.folder(), metadata);
@@ -68,7 +70,6 @@ impl EpochControl<'_> {
                 Ok(())
             }
             Ok(()) => {
-                let epochs = self.metadata.progress.len() as u32;
                 self.callback.on_checkpoint(epochs, self.cluster.env().now() - start);
                 Ok(())
             }

@@ -245,7 +245,8 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
     /// ([`EpochEnd`]). Without either there is no model, and the error is [`Error::Stopped`].
     pub fn run(&mut self, learner: &mut impl EpochLearner, callback: &mut dyn Callback) -> Result<String> {
         loop {
-            let progress = match self.stoppable_epoch(learner, callback) {
+            let (outcome, reason) = self.stoppable_epoch(learner, callback)?;
+            let progress = match outcome {
                 Ok((progress, EpochEnd::Complete)) => progress,
                 Ok((progress, end)) => {
                     // The rest of the loop is for epochs that have ended.
@@ -255,10 +256,9 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
                         EpochEnd::Within(position) => callback.on_note(&format!("stopped in {position}")),
                         EpochEnd::Partial | EpochEnd::Complete => self.save(learner, callback)?,
                     }
-                    return self.reason_of_stop();
+                    return Ok(reason);
                 }
                 Err(Error::Stopped) if !self.epochs.is_empty() => {
-                    let reason = self.reason_of_stop()?;
                     let epoch = self.epochs.len();
                     callback
                         .on_note(&format!("stopped within epoch {}; the model is that after epoch {epoch}", epoch + 1));
@@ -304,13 +304,14 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
         }
     }
 
-    /// *Collective.* Runs and evaluates an epoch, which a request to stop can end.
+    /// *Collective.* Runs and evaluates an epoch, which a request to stop or the time limit can end.
+    /// Returns its outcome, and the reason of the stop, empty if there was none.
     fn stoppable_epoch(
         &mut self,
         learner: &mut impl EpochLearner,
         callback: &mut dyn Callback,
-    ) -> Result<(EpochProgress, EpochEnd)> {
-        let scope = self.cluster.stop_request().accept();
+    ) -> Result<(Result<(EpochProgress, EpochEnd)>, String)> {
+        let _scope = self.cluster.stop_request().accept();
         if let Some(seconds) = self.spec.limits.seconds {
             // An epoch that ends soon after the limit is not lost.
             let left = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).saturating_sub(self.training);
@@ -318,6 +319,25 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
                 self.cluster.env().now().as_nanos().saturating_add(nanos(left.saturating_add(TIME_LIMIT_GRACE)));
             self.cluster.set_time_limit(Some(Moment::from_nanos(limit)));
         }
+        let outcome = self.evaluated_epoch(learner, callback);
+        // The request of a time limit goes with the limit, so its cause is read before.
+        let stopped = match &outcome {
+            Ok((_, end)) => *end != EpochEnd::Complete,
+            Err(error) => matches!(error, Error::Stopped),
+        };
+        let reason = if stopped { self.reason_of_stop()? } else { String::new() };
+        if self.spec.limits.seconds.is_some() {
+            self.cluster.set_time_limit(None);
+        }
+        Ok((outcome, reason))
+    }
+
+    /// *Collective.* Runs and evaluates an epoch.
+    fn evaluated_epoch(
+        &mut self,
+        learner: &mut impl EpochLearner,
+        callback: &mut dyn Callback,
+    ) -> Result<(EpochProgress, EpochEnd)> {
         let mut result = self.epoch(learner, callback)?;
         if self.epochs.is_empty() {
             explain(learner, result.plan.as_ref(), callback);
@@ -328,10 +348,6 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
             result.note = Some(format!("stopped in {position}"));
         }
         let progress = self.after_epoch(result, learner, end == EpochEnd::Complete)?;
-        if self.spec.limits.seconds.is_some() {
-            self.cluster.set_time_limit(None);
-        }
-        drop(scope);
         Ok((progress, end))
     }
 
@@ -340,7 +356,7 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
         let mut control = EpochControl {
             cluster: self.cluster,
             checkpoints: self.checkpoints.as_ref(),
-            metadata: self.metadata(),
+            metadata: &|| self.metadata(),
             seconds_before: self.training.as_secs_f64(),
             last_checkpoint: self.last_checkpoint.1,
             saving: Duration::ZERO,

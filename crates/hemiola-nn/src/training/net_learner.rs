@@ -228,8 +228,8 @@ impl<'a, N: NeuralNet<Batch = D::Batch>, D: Dataset> NetLearner<'a, N, D> {
         Ok(())
     }
 
-    /// *Collective.* Saves a checkpoint within the epoch.
-    fn save_within(&mut self, control: &mut EpochControl<'_>) -> Result<()> {
+    /// *Collective.* Saves a checkpoint within the epoch. A failure to save the last one is an error.
+    fn save_within(&mut self, control: &mut EpochControl<'_>, is_last: bool) -> Result<()> {
         let EpochPosition { step, total, examples, elapsed } = self.position;
         let peers = self.cluster.all_gather((total, examples))?;
         let position = SavedPosition { step, peers, seconds: elapsed.as_secs_f64() };
@@ -239,7 +239,7 @@ impl<'a, N: NeuralNet<Batch = D::Batch>, D: Dataset> NetLearner<'a, N, D> {
             let journal = NetJournal { net: name.to_owned(), metadata, description: description.clone() };
             trainer.checkpoint_with(&journal.to_attachments())
         };
-        control.save(elapsed, &position, save, is_failed_save)
+        control.save(elapsed, &position, save, |error| !is_last && is_failed_save(error))
     }
 
     /// *Collective.* Returns the result of the epoch, or of the part of it that was run.
@@ -283,9 +283,9 @@ impl<N: NeuralNet<Batch = D::Batch>, D: Dataset> EpochLearner for NetLearner<'_,
                     self.position = EpochPosition::default();
                     return Ok(result);
                 }
-                Pause::Save => self.save_within(control)?,
+                Pause::Save => self.save_within(control, false)?,
                 Pause::Stop => {
-                    self.save_within(control)?;
+                    self.save_within(control, true)?;
                     let end = EpochEnd::Within(self.place());
                     return Ok(EpochResult { end, ..self.result()? });
                 }

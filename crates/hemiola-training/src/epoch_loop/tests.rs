@@ -160,3 +160,48 @@ fn other_settings_or_data_are_refused() {
         })
         .unwrap();
 }
+
+/// Learner whose time is over in the second epoch, which ends there with a result or with none.
+struct OutOfTime<'a> {
+    cluster: &'a Cluster,
+    epochs: u32,
+    end: Option<EpochEnd>,
+}
+
+impl EpochLearner for OutOfTime<'_> {
+    fn epoch(&mut self, _before: Option<f64>) -> Result<EpochResult> {
+        self.epochs += 1;
+        let result = EpochResult::new(1.0, Metrics::new(), Duration::from_millis(1), 10);
+        if self.epochs < 2 {
+            return Ok(result);
+        }
+        self.cluster.stop_request().adopt(StopRequestCause::TimeLimit);
+        match self.end.clone() {
+            Some(end) => Ok(EpochResult { end, ..result }),
+            None => Err(Error::Stopped),
+        }
+    }
+
+    fn evaluate(&mut self) -> Result<Option<Metrics>> {
+        Ok(None)
+    }
+
+    fn save(&mut self, _folder: &Path, _metadata: CheckpointMetadata) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_time_limit_is_the_reason_of_its_stop_and_ends_with_the_run() {
+    let limits = TrainingLimits { seconds: Some(1e6), ..limits(9) };
+    let ends = [(None, 1), (Some(EpochEnd::Partial), 2), (Some(EpochEnd::Within("epoch 2".to_owned())), 2)];
+    for (end, epochs) in ends {
+        let found = hemiola_cluster::standalone(1).run(|cluster| {
+            let mut learner = OutOfTime { cluster, epochs: 0, end: end.clone() };
+            let mut run = EpochLoop::new(cluster, spec(&limits, &Value::Null));
+            let reason = run.run(&mut learner, &mut crate::NoCallback)?;
+            Ok((reason, run.progress().len(), cluster.stop_request().cause()))
+        });
+        assert_eq!(found.unwrap(), [(TIME_LIMIT_REACHED.to_owned(), epochs, None)], "{end:?}");
+    }
+}

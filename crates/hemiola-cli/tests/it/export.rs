@@ -1,26 +1,11 @@
 //! `hemiola export`: ONNX files that ONNX Runtime runs, and weights of nets for PyTorch.
 
-use crate::model::{hemiola, text};
+use crate::model::{refused, said};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 use tempfile::TempDir;
-
-/// Runs a command that must succeed; returns its standard output.
-fn said(lab: &TempDir, arguments: &str) -> String {
-    let ended = hemiola(lab, arguments);
-    assert_eq!(ended.code, Some(0), "{arguments}: {}", text(&ended.stderr));
-    text(&ended.stdout)
-}
-
-/// Runs a command of wrong use; returns its message.
-fn refused(lab: &TempDir, arguments: &str) -> String {
-    let ended = hemiola(lab, arguments);
-    let told = text(&ended.stderr);
-    assert_eq!(ended.code, Some(2), "{arguments}: {told}");
-    told
-}
 
 /// Runs a script of `tests/python` with an argument in the folder; returns the JSON that it prints.
 fn python(interpreter: &std::ffi::OsStr, lab: &TempDir, script: &str, argument: &str) -> Value {

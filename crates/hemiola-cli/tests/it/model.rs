@@ -32,6 +32,21 @@ pub(crate) fn hemiola(lab: &TempDir, arguments: &str) -> Ended {
     launch(command.args(words).current_dir(lab.path())).end()
 }
 
+/// Runs a command that must succeed; returns its standard output.
+pub(crate) fn said(lab: &TempDir, arguments: &str) -> String {
+    let ended = hemiola(lab, arguments);
+    assert_eq!(ended.code, Some(0), "{arguments}: {}", text(&ended.stderr));
+    text(&ended.stdout)
+}
+
+/// Runs a command of wrong use; returns its message.
+pub(crate) fn refused(lab: &TempDir, arguments: &str) -> String {
+    let ended = hemiola(lab, arguments);
+    let told = text(&ended.stderr);
+    assert_eq!(ended.code, Some(2), "{arguments}: {told}");
+    told
+}
+
 pub(crate) fn text(lines: &[Vec<u8>]) -> String {
     lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect::<Vec<_>>().join("\n")
 }

@@ -1,6 +1,6 @@
 //! Data of nets: image files, tokenizers, tables; and the interruption of a training on them.
 
-use crate::model::{hemiola, text};
+use crate::model::{refused, said, text};
 use crate::support::{launch, subcommand};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -8,21 +8,6 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
-
-/// Runs a command that must succeed; returns its standard output.
-fn said(lab: &TempDir, arguments: &str) -> String {
-    let ended = hemiola(lab, arguments);
-    assert_eq!(ended.code, Some(0), "{arguments}: {}", text(&ended.stderr));
-    text(&ended.stdout)
-}
-
-/// Runs a command of wrong use; returns its message.
-fn refused(lab: &TempDir, arguments: &str) -> String {
-    let ended = hemiola(lab, arguments);
-    let told = text(&ended.stderr);
-    assert_eq!(ended.code, Some(2), "{arguments}: {told}");
-    told
-}
 
 fn json_of(lab: &TempDir, arguments: &str) -> Value {
     serde_json::from_str(&said(lab, &format!("{arguments} --report -"))).unwrap()

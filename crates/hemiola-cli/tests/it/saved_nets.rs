@@ -1,29 +1,14 @@
 //! Use of saved nets by `evaluate`, `predict`, `recommend`, `similar`, `generate` and `show`.
 
-use crate::model::{hemiola, text};
+use crate::model::{refused, said};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Runs a command that must succeed; returns its standard output.
-fn said(lab: &TempDir, arguments: &str) -> String {
-    let ended = hemiola(lab, arguments);
-    assert_eq!(ended.code, Some(0), "{arguments}: {}", text(&ended.stderr));
-    text(&ended.stdout)
-}
-
 fn json(lab: &TempDir, arguments: &str) -> Value {
     serde_json::from_str(&said(lab, &format!("{arguments} --report -"))).unwrap()
-}
-
-/// Runs a command of wrong use; returns its message.
-fn refused(lab: &TempDir, arguments: &str) -> String {
-    let ended = hemiola(lab, arguments);
-    let told = text(&ended.stderr);
-    assert_eq!(ended.code, Some(2), "{arguments}: {told}");
-    told
 }
 
 /// Writes an IDX file.

@@ -20,7 +20,8 @@ use std::ops::Range;
 type NodeAddress = (u32, usize);
 
 /// *Collective.* Returns the sum over the blocks of all peers, equal on every peer; `None` without
-/// blocks. If a peer is asked to stop, blocks are left out and all peers get that error. `leaf` computes the summand of a block of this peer by its local index.
+/// blocks. If a peer is asked to stop, blocks are left out and all peers get that error. `leaf`
+/// computes the summand of a block of this peer by its local index.
 ///
 /// Every peer receives the sums of all others: one for each peer, if the number of peers is a power
 /// of two.

@@ -143,9 +143,13 @@ fn decode_jpeg(bytes: &[u8]) -> Result<DecodedImage, String> {
         // A file that is cut off would be filled with grey.
         .set_strict_mode(true);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
-    let rgb = decoder.decode().map_err(|error| error.to_string())?;
+    decoder.decode_headers().map_err(|error| error.to_string())?;
     let info = decoder.info().ok_or("it has no size")?;
     let size = [usize::from(info.height), usize::from(info.width)];
+    if 3 * size[0] * size[1] > MAX_BYTES {
+        return Err("it is too large".to_owned());
+    }
+    let rgb = decoder.decode().map_err(|error| error.to_string())?;
     if rgb.len() != 3 * size[0] * size[1] {
         return Err("its colours are neither grey nor RGB".to_owned());
     }
@@ -276,6 +280,17 @@ pub(super) mod tests {
         let images = images.dataset(3, vec![0], &["a".to_owned()]);
         assert_eq!(images.shape(), [3, 2, 2]);
         assert!(images.pixels().iter().all(|byte| *byte > 80), "{:?}", images.pixels());
+    }
+
+    #[test]
+    fn a_small_file_of_a_huge_image_is_refused() {
+        // Headers of a JPEG of 16,000 by 16,000 pixels: size, and begin of the only scan.
+        let mut bytes = vec![0xff, 0xd8, 0xff, 0xc0, 0, 17, 8];
+        bytes.extend([16_000_u16.to_be_bytes(), 16_000_u16.to_be_bytes()].concat());
+        bytes.extend([3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0]);
+        bytes.extend([0xff, 0xda, 0, 12, 3, 1, 0, 2, 0, 3, 0, 0, 63, 0]);
+        let told = collected(&[bytes], None).unwrap_err().to_string();
+        assert!(told.contains("0.png") && told.contains("it is too large"), "{told}");
     }
 
     #[test]
